@@ -1,16 +1,22 @@
-/* The fields of an entry of the render cache; session/entry.py has the same table, docs/front.md says what each means. */
-FIELD(WORDS, questions)      /* of each: kind, count and words that it is about, count and words of the answer */
-FIELD(WORDS, excepted)       /* names of commands that Python looks at */
-FIELD(WORDS, said)           /* lines on standard error */
-FIELD(WORDS, launcher)       /* what stands before the command */
+/* The fields of an entry of the render cache. session/entry.py has the same table, and docs/front.md
+ * describes the fields. */
+/* For each: kind, number of words that it is about and these words, number of words of the answer and these
+ * words. */
+FIELD(WORDS, questions)
+FIELD(WORDS, excepted)       /* names of commands that Python has to start */
+FIELD(WORDS, said)           /* lines to print on standard error */
+FIELD(WORDS, launcher)       /* the words before the command */
 FIELD(PAIRS, environment)
 FIELD(WORD, sessions)        /* the directory of session records */
-FIELD(WORD, guards)          /* a directory in which nothing may be (session/absent_guard.py) */
-FIELD(WORD, record)          /* of a session: JSON after the fields that differ between runs */
-FIELD(WORDS, report)         /* Python's words for the report after a run, without record and status; none: it stays beside the run */
+FIELD(WORD, guards)          /* a directory that must be empty (session/absent_guard.py) */
+FIELD(WORD, record)          /* the session record: JSON after the fields that differ between runs */
+/* Python's words for the report after a run, without record and status; empty: Python stays resident during
+ * the run. */
+FIELD(WORDS, report)
 FIELD(WORDS, roots)          /* what the sandbox can write */
-FIELD(WORDS, closed)         /* and what it can't below them */
+FIELD(WORDS, closed)         /* what it can't write below them */
 FIELD(WORDS, git)
-FIELD(WORDS, names)          /* that programs of the host use; "*x": all that end with x */
-FIELD(WORD, known)           /* the file in which the last report wrote what it found; absent: there is always one */
+FIELD(WORDS, names)          /* names that programs of the host use; "*x": all that end with x */
+/* The file with the findings of the last report; without a path, a report is always needed. */
+FIELD(WORD, known)
 FIELD(WORD, sandbox)         /* JSON, for Python */

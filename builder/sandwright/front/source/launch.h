@@ -1,5 +1,5 @@
-/* What the parts of the front share. bytes.c, document.c, utils.c and sha256.c are the launcher's, and find this in place of its header of
- * that name: whatever goes wrong, Python does it. */
+/* Declarations of the native command (front). bytes.c, document.c, utils.c and sha256.c are the launcher's;
+ * they include this header instead of the launcher's launch.h. On any failure, Python takes over. */
 #ifndef LAUNCH_H
 #define LAUNCH_H
 
@@ -17,11 +17,11 @@ struct entry {
 };
 
 /* questions.c */
-extern const struct document entry_form; /* of struct entry */
-bool questions_hold(const struct strv *questions); /* each has the recorded answer */
+extern const struct document entry_form; /* for struct entry */
+bool questions_hold(const struct strv *questions); /* whether all questions still have the recorded answers */
 
-/* scan.c: whether the report after a run would have nothing to say, or a signal says not to look. `since`: nanoseconds, of the file
- * systems' clock */
+/* scan.c: whether a report after the run would find nothing, or a signal asks to skip it. `since`: in
+ * nanoseconds, of the file systems' clock */
 bool nothing_to_report(const struct entry *entry, long long since);
 
 #endif

@@ -1,4 +1,5 @@
-/* Decides whether an entry of the render cache is stale: asks the host its recorded questions, and compares the answers. questions.py has the same kinds; docs/front.md describes them. */
+/* Decides whether an entry of the render cache is stale: asks the host the recorded questions again, and
+ * compares the answers. questions.py has the same kinds; docs/front.md describes them. */
 #define _GNU_SOURCE
 
 #include <sys/syscall.h>
@@ -7,7 +8,7 @@
 
 enum { CREATE_RULESET = 444, QUERY_VERSION = 1 }; /* landlock_create_ruleset(2) */
 enum { SMALL = 1 << 20, LARGE = 1 << 28 };
-enum { DEPTH = 3, MAX_DIRECTORIES = 100000, MAX_ENTRIES = 5000000, MAX_FOUND = 10000 }; /* nested.py */
+enum { DEPTH = 3, MAX_DIRECTORIES = 100000, MAX_ENTRIES = 5000000, MAX_FOUND = 10000 }; /* as in nested.py */
 
 static const struct field fields[] = {
 #define FIELD(kind, name) {#name, kind, offsetof(struct entry, name)},
@@ -15,7 +16,8 @@ static const struct field fields[] = {
 };
 const struct document entry_form = {"sandwright-entry", "1", "entry of the render cache", fields, sizeof fields / sizeof *fields};
 
-/* What a launcher puts there for the time of a run (questions.py, is_placeholder). */
+/* Whether this is a placeholder, which a launcher creates for the time of a run (questions.py,
+ * is_placeholder). */
 static bool is_placeholder(int above, const char *name, const struct stat *status)
 {
     struct strv covered = {(char *[]){"alternates", "attributes", "commondir", "config", "config.worktree"}, 5};
@@ -97,7 +99,7 @@ static void ask_index(const struct strv *subject, struct strv *found)
     size_t length;
     bool regular = stat(subject->at[0], &status) == 0 && S_ISREG(status.st_mode);
     char *content = regular ? read_file(AT_FDCWD, subject->at[0], LARGE, &length) : NULL;
-    if (content != NULL && length > 0) /* the mode of an entry that is another repository: 160000 */
+    if (content != NULL && length > 0) /* the mode of an entry that is another repository, 160000 */
         strv_push(found, memmem(content, length, "\0\0\xe0", 4) == NULL && !is_split(content, length)
                              ? "none"
                              : sha256_hex(content, length));
@@ -111,8 +113,9 @@ static bool is_directory(int above, const struct dirent *entry)
     return fstatat(above, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* Whether a directory that can't be opened leaves an answer incomplete. No program inside owns root's, so that these are never
- * listed; about other owners, which can be accounts of method `user`, Python decides: nested.py, check_listed */
+/* Whether a directory that can't be opened may be left out. Programs inside own no directory of root's, so
+ * these are never listed. For other owners, such as accounts of the method user, Python decides (nested.py,
+ * check_listed). */
 static bool is_closed(int above, const char *name)
 {
     struct stat status;
@@ -135,11 +138,11 @@ static void ask_listing(const struct strv *subject, struct strv *found)
         strv_push(found, xasprintf("%s%s", each->d_name, is_directory(dirfd(entries), each) ? "/" : ""));
 }
 
-/* A search for names, as nested.py makes it. It is complete, or gives an answer that no recording has. */
+/* A search for names, like that of nested.py. If it is incomplete, its answer matches no recorded one. */
 struct search {
     const struct strv *subject;
     struct strv *found;
-    long directories, entries; /* that may still be listed */
+    long directories, entries; /* how many may still be listed */
     bool incomplete;
     bool begins[256]; /* the first bytes of the names */
 };
@@ -156,7 +159,8 @@ static void match_names(struct search *search, int above, const char *directory,
     }
 }
 
-/* Whether a directory is searched: not metadata of version control, and none that the subject excludes. */
+/* Whether the search enters a directory: not version control metadata, and no directory that the question
+ * excludes. */
 static bool is_entered(const struct search *search, const char *directory, const char *entry)
 {
     const struct strv metadata = {(char *[]){".git", ".hg", ".jj", ".sl", ".svn", ".bzr"}, 6};
@@ -193,12 +197,13 @@ static void ask_nested(const struct strv *subject, struct strv *found)
         strv_push(found, "");
 }
 
-/* ---- mount_aliases.py */
+/* ---- as in mount_aliases.py */
 struct mount {
     const char *device, *root, *point;
 };
 
-static char *decoded(char *field) /* blanks and backslashes are three octal digits (fs/proc_namespace.c, mangle) */
+/* Blanks and backslashes are three octal digits (fs/proc_namespace.c, mangle). */
+static char *decoded(char *field)
 {
     char *to = field;
     for (const char *from = field; *from != '\0'; from++) {
@@ -233,7 +238,7 @@ static bool is_inside(const char *path, const char *directory)
     return is_below(path, strlen(path), directory, strlen(directory));
 }
 
-/* What a path is below one directory, below another. */
+/* Replaces the directory `from` at the beginning of a path with `to`. */
 static char *moved_path(const char *path, const char *from, const char *to)
 {
     const char *rest = path + strlen(from);
@@ -277,7 +282,8 @@ static void ask_aliases(const struct strv *subject, struct strv *found)
         strv_push(found, aliases(subject->at[index], mounts, count));
 }
 
-static bool is_shown(const char *path, const struct strv *marks) /* the nearest is the first of those above it */
+/* The first mark above the path is the nearest one. */
+static bool is_shown(const char *path, const struct strv *marks)
 {
     for (size_t index = 1; index < marks->count; index++)
         if (is_below(path, strlen(path), marks->at[index] + 1, strlen(marks->at[index] + 1)))
@@ -285,7 +291,7 @@ static bool is_shown(const char *path, const struct strv *marks) /* the nearest 
     return false;
 }
 
-/* Sockets that listen, and those of datagrams, by their canonical paths (proc(5), /proc/net/unix) */
+/* The canonical paths of listening sockets and datagram sockets (proc(5), /proc/net/unix). */
 static void ask_sockets(const struct strv *subject, struct strv *found)
 {
     char flags[9], type[9], *line, *rest = read_file(AT_FDCWD, "/proc/net/unix", LARGE, NULL);
@@ -304,7 +310,8 @@ static void ask_sockets(const struct strv *subject, struct strv *found)
     }
 }
 
-/* Of each path the numbers of stat(2) that the letters choose, which are stat(1)'s; `L`: of what a link leads to. */
+/* For each path, the numbers of stat(2) that the letters select, which are those of stat(1). `L`: follows
+ * links. */
 static void ask_numbers(const struct strv *subject, const char *letters, struct strv *found)
 {
     for (size_t index = 0; index < subject->count; index++) {
@@ -346,10 +353,10 @@ static void ask_variable(const struct strv *subject, struct strv *found)
 }
 
 static const struct kind {
-    const char *name; /* NULL: the last */
+    const char *name; /* NULL: the last one */
     void (*ask)(const struct strv *subject, struct strv *found);
-    bool ordered; /* else no answer has a word twice */
-    const char *letters; /* instead of `ask`; omits values that may change without an effect */
+    bool ordered; /* false: the order of the answer's words does not matter, and none occurs twice */
+    const char *letters; /* used instead of `ask`; leaves out numbers that may change without an effect */
 } kinds[] = {
     {"aliases", ask_aliases, true, NULL}, {"content", ask_content, true, NULL}, {"entries", ask_entries, true, NULL}, {"index", ask_index, true, NULL},
     {"listing", ask_listing, false, NULL}, {"machine", ask_machine, true, NULL}, {"nested", ask_nested, false, NULL},
@@ -366,7 +373,7 @@ static bool same_words(const struct strv *one, const struct strv *other, bool or
     return same;
 }
 
-/* A count and as many words, from `at` on, which is moved behind them. */
+/* Reads a count and this many words at `at`, and moves it behind them. */
 static bool take_words(const struct strv *from, size_t *at, struct strv *words)
 {
     char *end;

@@ -1,5 +1,5 @@
-/* Looks at what a run could write as session/scan.py does, but only for whether there may be something to say. Whatever is
- * not plainly nothing counts as something: Python looks again then. */
+/* Inspects what a run could write, as session/scan.py does, but finds out only whether there may be something
+ * to report. In any doubt there is: Python then inspects it again. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/wait.h>
@@ -12,10 +12,10 @@ enum { HEAD = 1, COMMONDIR = 2, OBJECTS = 4, REFS = 8 };
 static const struct entry *entry;
 static long long since;
 static int names_left = MOST_NAMES;
-static bool complete; /* each file is looked at */
+static bool complete; /* every file has to be inspected */
 
-/* Whether programs of the host use a path: protected names, and names that make a directory a repository. A name that
- * another file system may take for such is one. */
+/* Whether programs of the host use a path: protected names, and names that make a directory a repository. A
+ * name counts, too, if some file system would take it for such a name. */
 static bool is_used(const char *path, const char *name, unsigned *parts)
 {
     static const char *const git[] = {"head", "commondir", "objects", "refs", "config", "config.worktree", "hooks", "info", ".git"};
@@ -32,7 +32,8 @@ static bool is_used(const char *path, const char *name, unsigned *parts)
     return found > 0;
 }
 
-/* Exits with 1 if there may be something to report, such as a link in a Git directory. `used`: host programs use the entries. */
+/* Exits with 1 if there may be something to report, such as a link in a Git directory. `used`: programs of
+ * the host use the entries. */
 static void scan(int above, const char *name, const char *path, const struct stat *own, bool used, int depth)
 {
     unsigned parts = 0;
@@ -76,7 +77,7 @@ static _Noreturn void scan_all(void)
     long long now = time(NULL), age = full == NULL ? -1 : now - atoll(full + strlen("\"full\": \""));
     complete = age < 0 || age >= DAY;
     if (known != NULL && (strstr(known, "\"set-id\"") != NULL || strstr(known, "\"unread\"") != NULL))
-        _exit(1); /* which Python looks at */
+        _exit(1); /* Python has to inspect these */
     for (size_t index = 0; index < entry->roots.count; index++) {
         struct stat status;
         if (lstat(entry->roots.at[index], &status) == 0 && S_ISDIR(status.st_mode))
@@ -97,11 +98,13 @@ bool nothing_to_report(const struct entry *of, long long from)
         sigaddset(&signals, (int[]){SIGHUP, SIGINT, SIGTERM, SIGCHLD}[index]);
     sigprocmask(SIG_BLOCK, &signals, &before);
     signal(SIGCHLD, SIG_DFL);
-    while (sigtimedwait(&signals, NULL, &none) > 0) /* for the command, which has ended */
+    /* Signals that were meant for the command, which has ended. */
+    while (sigtimedwait(&signals, NULL, &none) > 0)
         ;
-    pid_t child = fork(); /* a file system may never answer */
+    pid_t child = fork(); /* in a child, because a file system may never answer */
     if (child == 0) {
-        for (int file = 0; file < 3; file++) /* a process that reads to their end would wait, too */
+        /* Otherwise a process that reads until their end would wait for it. */
+        for (int file = 0; file < 3; file++)
             close(file);
         scan_all();
     }

@@ -1,5 +1,6 @@
-/* The installed command `sandwright`: starts a sandbox from the render cache if its entry is not stale, as no answer of
- * the host changed, and Python for everything else (docs/front.md). */
+/* The installed command `sandwright`: starts a sandbox from the render cache if its entry is not stale, which
+ * means that all recorded questions about the host still have the same answers. Starts Python for everything
+ * else (docs/front.md). */
 #define _GNU_SOURCE
 #include <sys/random.h>
 
@@ -8,18 +9,19 @@
 enum { KEY = 32, BLOCK = 64, HEX = 64, MOST = 1 << 24, CANNOT = 126, SET_BACK = 1000000000 };
 #define VERSION "1" /* of entries, and of the questions in them (request.py) */
 #define REQUESTS ".exec" /* the socket of a session (state.py) */
-#define INTERPRETER "sandwright-interpreter" /* its first line names the interpreter, as the installer wrote it */
+/* A script whose first line, written by the installer, names the interpreter. */
+#define INTERPRETER "sandwright-interpreter"
 
-static char **arguments;          /* our own words */
-static const char *home, *folder = ""; /* of this program's file */
+static char **arguments;          /* this program's arguments */
+static const char *home, *folder = ""; /* the user's home; the directory of this program's file */
 
-/* Becomes Python with the words that were given. */
+/* Executes Python with the same arguments. */
 void become_python(void)
 {
     char *file = xasprintf("%s/%s", folder, INTERPRETER), *line = read_file(AT_FDCWD, file, MOST, NULL);
     char *python = line == NULL || strncmp(line, "#!", 2) != 0 ? NULL : strtok(line + 2, "\r\n");
     if (python == NULL || strcmp(python, "/bin/sh") == 0 || strncmp(python, "python", 6) == 0)
-        python = xasprintf("%s/python3", folder); /* its path is too long for such a line */
+        python = xasprintf("%s/python3", folder); /* such a line can't hold a longer path */
     struct strv words = {0};
     strv_push_all(&words, (char *[]){python, "-E", "-P", file, NULL});
     strv_push_all(&words, arguments + 1);
@@ -28,7 +30,7 @@ void become_python(void)
     _exit(CANNOT);
 }
 
-/* Opens a file of this kind, if only this user can read or write it; -1 for any other. */
+/* Opens a file of this type if only this user can read or write it; otherwise -1. */
 static int open_private(const char *path, mode_t kind)
 {
     struct stat status;
@@ -37,7 +39,8 @@ static int open_private(const char *path, mode_t kind)
     return right && status.st_uid == geteuid() && (status.st_mode & 077) == 0 ? file : -1;
 }
 
-/* Reads an entry, if this user's key authenticates its name and content: HMAC-SHA256 (RFC 2104), as cache_key.py. */
+/* Reads an entry if its HMAC proves that this user wrote its name and content: HMAC-SHA256 (RFC 2104), as in
+ * cache_key.py. */
 static bool read_entry(const char *path, struct entry *entry)
 {
     size_t length, key_length, name = strlen(base_name(path)) + 1; /* with its NUL */
@@ -54,11 +57,12 @@ static bool read_entry(const char *path, struct entry *entry)
     memcpy(message + BLOCK, base_name(path), name);
     memcpy(message + BLOCK + name, content + HEX + 1, length -= HEX + 1);
     sha256(message, BLOCK + name + length, outer + BLOCK);
-    bool authentic = memcmp(content, sha256_hex(outer, sizeof outer), HEX) == 0; /* who could measure the time can read the key */
+    /* Need not run in constant time: a process that could measure it can also read the key. */
+    bool authentic = memcmp(content, sha256_hex(outer, sizeof outer), HEX) == 0;
     return authentic && document_parse(content + HEX + 1, length, &entry_form, entry) == NULL;
 }
 
-/* Where Python keeps what it made for such a request (request.py, identity). */
+/* The path at which Python stores the entry for such a request (request.py, identity). */
 static char *entry_path(void)
 {
     static const char *const variables[] = {"SANDBOX_METHOD", "SANDBOX_REASON", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "HOME"};
@@ -72,7 +76,8 @@ static char *entry_path(void)
     return xasprintf("%s/sandwright/sessions/%s.entry", cache, sha256_hex(key, strlen(key)));
 }
 
-/* The directory of records is ours, as is the one above, and each is of a process that runs: Python removes what others left. */
+/* Whether the directory of session records and the one above belong to this user, and every record is of a
+ * running process. Python removes records of others. */
 static bool sessions_run(const char *path)
 {
     const char *name = base_name(path);
@@ -90,7 +95,7 @@ static bool sessions_run(const char *path)
     return fine;
 }
 
-/* Whether nothing of this run is for Python to look at. */
+/* Whether Python has nothing to do for this run. */
 static bool is_plain(const char *command, const struct entry *entry)
 {
     static const char *const variables[] = {"OTEL_", "SANDWRIGHT_TELEMETRY=", "PYTHONHOME="};
@@ -105,7 +110,7 @@ static bool is_plain(const char *command, const struct entry *entry)
     return plain && (entry->guards == NULL || next_entry(open_directory(AT_FDCWD, entry->guards)) == NULL);
 }
 
-/* Writes this session's record; gives its path without the ending. */
+/* Writes the session record; returns its path without the suffix. */
 static char *write_record(const struct entry *entry, const char *command)
 {
     unsigned long long random;
@@ -124,7 +129,7 @@ static char *write_record(const struct entry *entry, const char *command)
     return path;
 }
 
-/* The run document, as launcher/run_document.py writes it, in memory of ours: a descriptor that the launcher inherits. */
+/* The run document, as launcher/run_document.py writes it, in a memfd that the launcher inherits. */
 static char *run_document(const char *session, const struct strv *post_run)
 {
     struct strv words = {0};
@@ -167,8 +172,8 @@ static void start(char **command)
         become_launcher(&entry, path, command);
 }
 
-/* The time of the file systems from which on a session changed something. False where another run, with another policy, has
- * replaced the entry meanwhile: it says where to look for that one's changes. */
+/* Sets `since` to the file systems' time at which the session started. False if another run, with another
+ * policy, has replaced the entry meanwhile: the entry then lists other places to inspect. */
 static bool began(const struct entry *entry, const char *path, long long *since)
 {
     char *record = read_file(AT_FDCWD, path, MOST, NULL), *clock = record == NULL ? NULL : strstr(record, "\"clock\": [");

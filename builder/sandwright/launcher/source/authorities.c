@@ -1,5 +1,5 @@
-/* The host's certificates of authorities, for a root that is an image's: a copy in the run's directory, so that what is
- * mounted stays the same while the host replaces its own. Nothing but certificates is copied. */
+/* The host's CA certificates, for the root of an image: a copy in the run directory, so that the mounted file
+ * stays the same if the host replaces its own. Only certificates are copied. */
 #define _GNU_SOURCE
 #include <linux/openat2.h>
 #include <sys/syscall.h>
@@ -18,7 +18,8 @@ static const char *const bundles[] = {
 
 static const char begin[] = "-----BEGIN CERTIFICATE-----", end[] = "-----END CERTIFICATE-----";
 
-/* The line at `from`, before `last`: behind it, and whether it is these words (RFC 7468: blanks may follow). */
+/* Reads the line at `from`, which ends before `last`. Returns the start of the next line; `is`: whether the
+ * line is `words`, after which blanks may follow (RFC 7468). */
 static const char *next_line(const char *from, const char *last, const char *words, bool *is)
 {
     const char *stop = memchr(from, '\n', (size_t)(last - from)), *to = stop != NULL ? stop : last;
@@ -29,7 +30,8 @@ static const char *next_line(const char *from, const char *last, const char *wor
     return stop != NULL ? stop + 1 : last;
 }
 
-/* Behind the line that ends the certificate whose data begins at `from`; NULL where something else is in it. */
+/* For the data of a certificate that starts at `from`: returns the position after its last line, or NULL if
+ * it contains anything else. */
 static const char *certificate_end(const char *from, const char *last)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/= \t\r\n";
@@ -62,8 +64,8 @@ char *only_certificates(const char *content, size_t length)
     return to == kept ? NULL : kept;
 }
 
-/* NULL, or why a file is not trusted: neither programs inside nor other users of the host may choose the
- * authorities. */
+/* The reason why a file is not trusted, or NULL: neither programs inside nor other users of the host may
+ * choose the certificates. */
 static const char *doubt(const struct run *run, int file)
 {
     struct stat status;
@@ -75,7 +77,8 @@ static const char *doubt(const struct run *run, int file)
     return is_writable_inside(run, path) ? "the sandbox can write it" : NULL;
 }
 
-/* The certificates in a file; NULL where there are none, or it is not trusted, which is reported for one that was `given`. */
+/* The certificates in a file. NULL if it has none, or is not trusted; the reason is reported for a `given`
+ * file. */
 static char *certificates_of(const struct run *run, const char *path, bool given)
 {
     size_t length = 0;
@@ -91,8 +94,8 @@ static char *certificates_of(const struct run *run, const char *path, bool given
     return content;
 }
 
-/* The target of links in an image, because each runtime resolves them in another way; NULL if there is no
- * file. */
+/* The path in an image to which links lead, because each runtime resolves links differently. NULL if there is
+ * no file. */
 static char *file_in(const char *image, const char *path)
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};

@@ -1,18 +1,19 @@
-/* The second wall: Landlock behind the mounts (bwrap, runc, crun, user). It is a separate list of paths,
- * rendered from the policy's rules and not from the plan of mounts. So a path that is mounted by mistake
- * still cannot be read or written.
+/* The second wall: Landlock behind the mounts (bwrap, runc, crun, user). Its list of paths is rendered from
+ * the policy's rules, not from the mount plan, so a path that is mounted by mistake still can't be read or
+ * written.
  *
  * The rules for the host's files are made outside, for the files at these paths there, whatever is mounted
- * over them inside. The rules for the sandbox's own file systems (/proc, /dev, /tmp) are made inside,
- * after all mounts and before any other program runs. Rules grant, and hold for all below: mounts alone
- * enforce denied or read-only paths in a granted directory. */
+ * over them inside. The rules for the sandbox's own file systems (/proc, /dev, /tmp) are made inside, after
+ * all mounts and before any other program runs. A rule allows access to everything below its path, so denied
+ * and read-only paths in an allowed directory depend on mounts alone.
+ */
 #define _GNU_SOURCE
 
 #include "closed.h"
 #include "landlock.h"
 #include "launch.h"
 
-enum { LEAST = 2 }; /* the version before lets nothing be moved between directories (Linux 5.19) */
+enum { LEAST = 2 }; /* version 1 lets no file be moved between directories (version 2: Linux 5.19) */
 
 bool backstop_available(const struct run *run)
 {

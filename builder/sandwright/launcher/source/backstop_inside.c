@@ -23,7 +23,7 @@ void backstop_grant(int ruleset, uint64_t rights, int file, const char *path)
     close(file);
 }
 
-/* By openat(2), as the filter of system calls may be there already, and then there is no openat2(2). */
+/* Uses openat(2), because the seccomp filter may be loaded already, and it does not allow openat2(2). */
 static void grant_inside(int ruleset, uint64_t rights, const char *path)
 {
     struct stat status;
@@ -31,7 +31,8 @@ static void grant_inside(int ruleset, uint64_t rights, const char *path)
     int file = open("/", O_PATH | O_CLOEXEC);
     for (char *name = strtok_r(rest, "/", &state); name != NULL && file >= 0; name = strtok_r(NULL, "/", &state)) {
         int above = file;
-        file = openat(above, name, O_PATH | O_NOFOLLOW | O_CLOEXEC); /* below a link there is nothing */
+        /* O_NOFOLLOW: below a link, openat fails. */
+        file = openat(above, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
         close(above);
     }
     free(rest);
@@ -56,7 +57,8 @@ void backstop_own(int ruleset, char *const *own)
         grant_inside(ruleset, always[index].rights & files, always[index].path);
     for (; own != NULL && *own != NULL; own++)
         grant_inside(ruleset, ((*own)[0] == 'w' ? BACKSTOP_WRITES : BACKSTOP_READS) & files, *own + 1);
-    /* The terminal may be of the host's, where no path inside leads to it: /dev/stderr is opened by its descriptor. */
+    /* The terminal may be the host's, to which no path inside leads; opening /dev/stderr uses the
+     * descriptor. */
     for (int file = 0; file < 3; file++)
         if (isatty(file))
             landlock_path(ruleset, file, DEVICES & files, "the terminal");

@@ -1,5 +1,5 @@
-/* Connects in place of a program inside. It works only on copies and on opened files, so concurrent
- * changes by other threads of the program have no effect. */
+/* Makes connect(2) and bind(2) in place of a program inside. It works on copies of the socket and the
+ * address, and on opened files, so other threads of the program can change nothing after the checks. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <linux/netlink.h>
@@ -19,13 +19,13 @@
 enum { PATH_AT = offsetof(struct sockaddr_un, sun_path), THREAD = O_EXCL /* PIDFD_THREAD, Linux 6.9 */,
        CLOSED = 7 /* TCP_CLOSE (net/tcp_states.h) */ };
 
-/* Who called, as we hold it. */
+/* The calling thread, and the descriptors that the supervisor holds for it. */
 struct caller {
     uint64_t id;
     pid_t thread;
-    int process; /* its directory in /proc */
-    int socket;  /* a copy of its socket */
-    uint64_t inode; /* of one that is kept (socket_broker.c) */
+    int process; /* a descriptor of its directory in /proc */
+    int socket;  /* a copy of the socket that it named */
+    uint64_t inode; /* the socket's inode, if the supervisor created it (socket_broker.c) */
     union {
         struct sockaddr any;
         struct sockaddr_un local;
@@ -35,7 +35,6 @@ struct caller {
     socklen_t length;
 };
 
-/* ---- the copies */
 static int open_thread(pid_t thread, int process)
 {
     int handle = (int)syscall(SYS_pidfd_open, thread, THREAD);
@@ -92,7 +91,6 @@ static void close_copies(const struct caller *caller)
     cleanup_close(&caller->process);
 }
 
-/* ---- Unix sockets */
 enum address address_of(const void *address, size_t length, char path[109])
 {
     sa_family_t family;
@@ -111,7 +109,8 @@ enum address address_of(const void *address, size_t length, char path[109])
     return path[0] == '\0' ? ADDRESS_ABSTRACT : ADDRESS_PATH;
 }
 
-/* The socket that was there at the start, or a later one where no program inside can have put it there. */
+/* Whether this is an allowed socket of the host: the file that was there at the start, or a later one in a
+ * directory in which no program inside can create files. */
 static bool is_listed(const struct broker *broker, const struct stat *found, bool writable)
 {
     struct stat own;
@@ -126,8 +125,9 @@ static bool is_listed(const struct broker *broker, const struct stat *found, boo
     return false;
 }
 
-/* A file is bound to a socket when it is made, and to no other ever. Two files may look alike to the kernel's answer: one
- * that is bound in our own network is none of the sandbox's. */
+/* Decides about connecting to a socket's file. The kernel binds a socket to a file when it creates the file,
+ * and never again. Files of two devices can look the same in the kernel's answer (sock_diag), so a file that
+ * is bound in the host's network namespace counts as the host's. */
 static int judge(const struct broker *broker, const struct caller *caller, int file, const struct stat *found)
 {
     uint32_t devices[2] = {kernel_device(found->st_dev)}, inode = (uint32_t)found->st_ino;
@@ -145,7 +145,7 @@ static int judge(const struct broker *broker, const struct caller *caller, int f
         if (diag_listens(broker->inside, devices[index], inode) == 1)
             return 0;
     }
-    return ECONNREFUSED; /* no listener; or one in another network */
+    return ECONNREFUSED; /* nobody listens, or only in another network namespace */
 }
 
 static int connect_path(const struct broker *broker, const struct caller *caller, const char *path)
@@ -184,7 +184,7 @@ static int connect_unix(const struct broker *broker, const struct caller *caller
     socklen_t length = sizeof kind;
     if (getsockopt(caller->socket, SOL_SOCKET, SO_TYPE, &kind, &length) != 0 ||
         (kind != SOCK_STREAM && kind != SOCK_SEQPACKET))
-        return EPERM; /* other sends carry addresses that are not checked */
+        return EPERM; /* other sends can carry an address, which nobody would check */
     switch (address_of(&caller->address, caller->length, path)) {
     case ADDRESS_PATH:
         return connect_path(broker, caller, path);
@@ -197,8 +197,7 @@ static int connect_unix(const struct broker *broker, const struct caller *caller
     }
 }
 
-/* ---- all families */
-/* Of datagrams only questions about names count: glibc connects sockets of datagrams to sort addresses. */
+/* Of datagram sockets, counts only DNS queries: glibc connects datagram sockets just to sort addresses. */
 static void count_unreachable(const struct caller *caller, int type, int error)
 {
     char text[INET6_ADDRSTRLEN], shown[INET6_ADDRSTRLEN + 8];
@@ -221,10 +220,10 @@ static int connect_copy(const struct broker *broker, const struct caller *caller
     if (getsockopt(caller->socket, SOL_SOCKET, SO_TYPE, &type, &other) == 0)
         record_connect(&caller->address, caller->length, type);
     if (!is_of_sandbox(broker, caller))
-        return EACCES; /* it was open before the sandbox was made */
+        return EACCES; /* the socket was opened before the sandbox was created */
     if (domain == AF_UNIX)
         return connect_unix(broker, caller);
-    /* For other addresses than its own, the kernel would check our rights and not the caller's. */
+    /* For other addresses, the kernel would check the supervisor's rights, not the caller's. */
     if (domain == AF_NETLINK && caller->length >= sizeof caller->address.netlink &&
         (caller->address.netlink.nl_pid != 0 || caller->address.netlink.nl_groups != 0))
         return EPERM;
@@ -252,7 +251,8 @@ int broker_address(const struct broker *broker, uint64_t id, pid_t thread, const
     int fault = copy(broker, &caller, (int)arguments[0]);
     if (fault == 0)
         fault = copy_address(&caller, arguments[1], arguments[2]);
-    if (!broker_valid(broker, id)) /* then what was opened may be another's */
+    /* The descriptors opened so far may belong to a process that reuses the ID. */
+    if (!broker_valid(broker, id))
         fault = -1;
     else if (fault == 0)
         fault = binds ? bind_copy(broker, &caller) : connect_copy(broker, &caller);
@@ -261,10 +261,10 @@ int broker_address(const struct broker *broker, uint64_t id, pid_t thread, const
     return fault;
 }
 
-/* ---- getsockopt(SO_ERROR)
- * A signal that comes before we have taken a connect(2) ends it with EINTR, and the call never reaches us. By POSIX such a
- * connection is still under way: CPython, asyncio, Go and the JDK wait until the socket is writable, which an unconnected one
- * always is, and take an SO_ERROR of 0 for success. */
+/* ---- getsockopt(SO_ERROR). If a signal arrives before the supervisor has received a connect(2), the call
+ * fails with EINTR and never reaches the supervisor. According to POSIX, the connection is then still being
+ * established. CPython, asyncio, Go and the JDK therefore wait until the socket is writable, which an
+ * unconnected one always is, and take an SO_ERROR of 0 as success. */
 static bool has_option(int socket, int option, int wanted, int other)
 {
     int value = -1;
@@ -272,7 +272,8 @@ static bool has_option(int socket, int option, int wanted, int other)
     return getsockopt(socket, SOL_SOCKET, option, &value, &length) == 0 && (value == wanted || value == other);
 }
 
-/* A TCP socket whose connection failed or was reset is in state CLOSE, too, but has sent or received segments. */
+/* A TCP socket whose connection failed or was reset is in state CLOSE, too, but it has sent or received
+ * segments. */
 static bool never_connected(int socket)
 {
     struct tcp_info info;
@@ -288,8 +289,9 @@ static bool never_connected(int socket)
            info.tcpi_segs_out == 0 && info.tcpi_segs_in == 0;
 }
 
-/* Into the caller's memory, as getsockopt(2) does it. ECONNABORTED is what the kernel says of a connection that failed with
- * its error lost. EINTR, EAGAIN and EINPROGRESS would make the callers wait for a change that never comes. */
+/* Writes to the caller's memory, as getsockopt(2) does. The kernel reports ECONNABORTED for a failed
+ * connection whose error is lost. With EINTR, EAGAIN or EINPROGRESS, the caller would wait for a change that
+ * never comes. */
 static int write_socket_error(const struct broker *broker, const struct caller *caller, uint64_t value_at, uint64_t length_at)
 {
     _cleanup_close_ int memory = openat(caller->process, "mem", O_RDWR | O_CLOEXEC);

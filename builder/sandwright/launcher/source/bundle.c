@@ -1,5 +1,5 @@
-/* Makes the OCI bundle of a run (runtime.c): `config.json` as it was rendered, with what the run brings in its holes, and a root of its
- * own that the image's directories are mounted on. */
+/* Creates the OCI bundle of a run (runtime.c): the rendered `config.json`, with the values of the run
+ * inserted, and a root directory on which the image's directories are mounted. */
 #define _GNU_SOURCE
 #include "bundle.h"
 
@@ -13,7 +13,7 @@ static bool is_private(const struct run *run, const char *name)
            strv_contains(&run->plan.image.private_names, name);
 }
 
-/* An empty mount point; a link is as it is in the image. */
+/* Creates an empty mount point, or copies a link of the image. */
 static bool make_place(struct bundle *bundle, int image, int root, const char *name, const char *path, mode_t mode)
 {
     const char *target = S_ISLNK(mode) ? read_link(image, name) : NULL;
@@ -25,7 +25,8 @@ static bool make_place(struct bundle *bundle, int image, int root, const char *n
     return S_ISDIR(mode) ? mkdirat(root, name, 0755) == 0 : write_file(root, name, "", 0, 0644) == 0;
 }
 
-/* Whether the run needs a new directory here, for the runtime to make a mount point in that the image lacks. */
+/* Whether the run needs a new directory here, in which the runtime creates a mount point that the image
+ * lacks. */
 static bool is_opened(const struct bundle *bundle, const char *path)
 {
     size_t length = strlen(path);
@@ -40,7 +41,8 @@ static int open_folder(int at, const char *name)
     return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Mount points for the entries of a directory of the image, `below` its root, without a slash at its ends. Closes both. */
+/* Creates mount points for the entries of an image's directory; `below` is its path below the root, without
+ * slashes at its ends. Closes both descriptors. */
 static bool make_places(struct bundle *bundle, const struct run *run, int image, int root, const char *below)
 {
     struct dirent *entry;
@@ -123,7 +125,8 @@ static void put_mounts(struct bytes *out, const struct bundle *bundle, const str
         put_mount(out, run->plan.shims.place, run->document.shims, "");
 }
 
-/* A runtime sets the size of its terminal only when the command runs already. */
+/* A runtime sets the size of its terminal only after the command has started, so the configuration contains
+ * it. */
 static void put_terminal(struct bytes *out, const struct run *run)
 {
     struct winsize size = {0};
@@ -132,7 +135,7 @@ static void put_terminal(struct bytes *out, const struct run *run)
     bytes_text(out, run->terminal ? "true, \"consoleSize\": {\"height\": %d, \"width\": %d}" : "false", size.ws_row, size.ws_col);
 }
 
-/* The filter that asks, as it was rendered, with where the runtime finds who answers. */
+/* The rendered filter that sends notifications, and the socket over which the runtime passes the listener. */
 static void put_filter(struct bytes *out, const struct bundle *bundle, const struct run *run)
 {
     size_t length;

@@ -1,4 +1,3 @@
-/* Declarations that runtime.c and bundle.c share. */
 #ifndef BUNDLE_H
 #define BUNDLE_H
 
@@ -7,16 +6,20 @@
 static const char BUNDLE_INIT[] = "/.sandwright-init", BUNDLE_BELL[] = "/.sandwright-bell";
 
 struct bundle {
-    const char *image; /* where it is unpacked, and the same as a descriptor */
+    const char *image; /* the directory of the unpacked image, and a descriptor of it */
     int image_handle;
-    struct strv shown;   /* mounted parts of the image: names at its root, and paths below a new directory */
+    /* The parts of the image that are mounted: names at its root, and paths below a new directory. */
+    struct strv shown;
     struct strv absent;  /* mount points in /var that the image lacks */
-    struct strv laid;    /* places inside, and files that lie there */
-    const char *cgroup; /* the one that limits need */
-    const char *listener; /* where a runtime hands over the filter's; NULL: it loads the filter as it was rendered */
+    struct strv laid;    /* pairs of a path inside and the file that is mounted there */
+    const char *cgroup; /* the cgroup for the run's limits */
+    /* The socket over which the runtime passes the seccomp listener; NULL: it loads the filter as
+     * rendered. */
+    const char *listener;
 };
 
-void bundle_root(struct bundle *bundle, const struct run *run); /* also closes image_handle, and fills `shown` */
+/* Also closes image_handle, and fills in `shown`. */
+void bundle_root(struct bundle *bundle, const struct run *run);
 void bundle_config(const struct bundle *bundle, const struct run *run);
 
 #endif

@@ -1,5 +1,5 @@
-/* Starts bubblewrap, which makes the namespaces and mounts and then waits (--block-fd) until the watch has compared the
- * mounts with the plan. Before that, no program of the sandbox runs. */
+/* Starts bubblewrap, which creates the namespaces and mounts, and then waits (--block-fd) until the watch has
+ * compared the mounts with the plan. No program of the sandbox runs before that. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <sys/mman.h>
@@ -12,29 +12,29 @@
 #include "requests.h"
 #include "vm_ports.h"
 
-/* The descriptors that bubblewrap is given; the filter's stands in `args`. */
+/* The numbers of bubblewrap's descriptors. `args` contains that of the filter. */
 enum { ARGUMENTS = 3, SETTINGS, FILTER, BLOCK, SAYS, STOP_FD, FREE, CONFINED = 100, GUEST = CONFINED + 2,
        WALL = CONFINED + 2, REQUESTS = WALL + 1 };
 enum { MOST_PROGRAM = 1 << 26, TRYING = 60000, ENDING = 100 }; /* bytes; milliseconds */
 static const char ELF[] = "\177ELF";
 
-/* Those of its messages that mean that the host changed at that moment. */
+/* bubblewrap's messages that mean that the host changed just then, so a retry may succeed. */
 static const char *const PASSING[] = {"Unable to apply mount flags", "Unable to remount destination", "in mount table"};
 
-/* Through a mount that is read-only: by its process (/proc/N/exe) the host's could be changed else. */
+/* Mounted read-only: otherwise a program inside could change the host's file through /proc/N/exe. */
 static const char INIT[] = "/dev/.sandwright-init";
 
 static const char *program;
-static char *typed;             /* the command's first word, as it was given */
+static char *typed;             /* the command's first word as the caller wrote it */
 static struct strv extra_args;  /* further arguments: the environment */
-static int block[2], says[2];   /* pipes: bubblewrap waits for the first, and tells of its children in the second */
-static int stop_fd[2] = {-1, -1};  /* a pipe: init writes when the command stops */
+static int block[2], says[2];   /* two pipes: bubblewrap waits for `block`, and reports its child in `says` */
+static int stop_fd[2] = {-1, -1};  /* a pipe to which init writes when the command stops */
 static int requests = -1;       /* the first process's end (requests.h) */
 static pid_t first;             /* the sandbox's first process */
 static int first_handle = -1;
 static struct watch watch = {.waits_on = BLOCK};
 static bool released, ran, refused, once_more, walled;
-static char status_text[4096];  /* of bubblewrap (--json-status-fd), since the last line */
+static char status_text[4096];  /* the output of bubblewrap's --json-status-fd since the last newline */
 static size_t status_length;
 
 static void lay_over(const char *artifact, const char *place, const struct run *run)
@@ -44,7 +44,7 @@ static void lay_over(const char *artifact, const char *place, const struct run *
         strv_extend(&extra_args, &(struct strv){(char **)bind, 3});
 }
 
-/* The bundles of the host's that are seen inside, with the authority of this run's proxy. */
+/* Mounts a bundle with this run's certificate authority over the host's bundles that are visible inside. */
 static void lay_authorities(const struct run *run, struct strv *shown)
 {
     const char *copy = run->document.authorities != NULL ? authorities_copy(run) : NULL, *store;
@@ -67,7 +67,8 @@ static char *inside_program(const struct run *run)
     return xasprintf("%s/%s", run->directory, has_kernel(run) ? "launch-vm" : "launch-init");
 }
 
-/* The guest kernel's calls to the host are not the command's, except for links. */
+/* The guest kernel's calls to the host are not the command's, so they are not supervised, except those that
+ * create links. */
 static bool is_supervised(const struct run *run)
 {
     return !has_kernel(run) || run->plan.repositories.count > 0;
@@ -85,7 +86,8 @@ static void bwrap_check(struct run *run)
         strv_push(&extra_args, name);
         strv_push(&extra_args, value + 1);
     }
-    /* By bubblewrap's own first process, which has no listener, a command could make one for its calls (/proc/1/mem). */
+    /* bubblewrap's own first process would have no listener, and through its memory (/proc/1/mem) a command
+     * could install one for its own calls. */
     char *const first_bind[] = {"--as-pid-1", "--ro-bind", inside_program(run), (char *)INIT};
     strv_extend(&extra_args, &(struct strv){(char **)first_bind, 4});
     const char *stop = stop_word(run, xasprintf("%d", STOP_FD));
@@ -132,19 +134,19 @@ static void bwrap_prepare(struct run *run)
         notify_start(run);
 }
 
-/* A number that bubblewrap knows it by. */
+/* Puts a file at the number that bubblewrap's arguments name. */
 static void give(int file, int number)
 {
     if (file < 0 || dup2(file, number) < 0)
         die_errno("cannot pass arguments to bubblewrap");
 }
 
-/* By the numbers that stand in `args`. */
+/* At the numbers that `args` names. */
 static void give_ignored(const struct run *run)
 {
     if (run->plan.ignored.count == 0)
         return;
-    /* One file, opened once more for each: copies of a descriptor would share the place that was read to. */
+    /* The file is opened anew for each number, because duplicates of a descriptor share their position. */
     int content = fcntl(memory_file("gitignore", "*\n", 2), F_DUPFD_CLOEXEC, FREE + (int)run->plan.ignored.count);
     const char *path = xasprintf("/proc/self/fd/%d", content);
     for (size_t index = 0; index < run->plan.ignored.count; index++) {
@@ -163,8 +165,8 @@ static int artifact(const struct run *run, const char *name)
     return memory_file(name, content, length);
 }
 
-/* bubblewrap stays inside as the first process, through whose /proc/1/exe its owner could change the program of the whole host
- * (CVE-2019-5736): then it is a copy that can't be written. */
+/* bubblewrap stays as the first process inside, and through /proc/1/exe a program inside could change it on
+ * the host if the user owns the file (CVE-2019-5736). In that case, a sealed copy is executed. */
 static _Noreturn void execute(char *const *words)
 {
     static const int seals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
@@ -189,10 +191,11 @@ static _Noreturn void become(struct run *run, bool tries)
     struct strv all = {0};
     struct bytes settings = {0};
     bytes_words(&settings, &extra_args);
-    /* Above what will be given: `dup2` closes what is there. */
+    /* Above the target numbers, because `dup2` closes what is open there. */
     int files[] = {artifact(run, "args"), memory_file("settings", settings.at, settings.end),
                    !has_kernel(run) ? notify_asking() : artifact(run, "seccomp.bpf"),
-                   /* It can write there itself, so that the pipe doesn't end with the process that continues it. */
+                   /* Opened for writing too: otherwise, if the process that is to let bubblewrap go died, the
+                    * end of the pipe would do that. */
                    tries ? -1 : open(xasprintf("/proc/self/fd/%d", block[0]), O_RDWR | O_CLOEXEC), says[1],
                    stop_fd[1], has_kernel(run) ? artifact(run, "guest.bpf") : -1, vm_ports_channel()};
     for (size_t index = 0; index < sizeof files / sizeof *files; index++)
@@ -215,7 +218,7 @@ static _Noreturn void become(struct run *run, bool tries)
     execute(all.at);
 }
 
-/* The mounts of this run. */
+/* The second wall, with the mounts of this run. */
 static void make_wall(const struct run *run)
 {
     struct strv shown = {0};
@@ -235,12 +238,13 @@ static void bwrap_start(struct run *run)
     keep_devices();
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     if (is_supervised(run))
-        notify_hand_over(); /* above what `files` lets be opened, perhaps */
+        notify_hand_over(); /* maybe above RLIMIT_NOFILE, which is lowered only below */
     if (walled)
         make_wall(run);
     if (requests >= 0)
         give(requests, REQUESTS);
-    if (run->plan.files >= 0 && !has_kernel(run)) /* for bubblewrap too, so that no program inside can lift it */
+    /* Also limits bubblewrap, so that no program inside can raise it. */
+    if (run->plan.files >= 0 && !has_kernel(run))
         lower_limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, 0, "files");
     become(run, false);
 }
@@ -265,7 +269,7 @@ static void bwrap_end(struct run *run)
         kill(first, SIGKILL);
 }
 
-/* Within so many milliseconds. */
+/* Waits for at most `patience` milliseconds. */
 static bool has_ended(int patience)
 {
     struct pollfd each = {.fd = first_handle, .events = POLLIN};
@@ -279,7 +283,8 @@ static bool ways_open(struct run *run)
     return !ports_wanted(run) || ports_open(network_of(first), true);
 }
 
-/* bubblewrap's child is held while its number can't be another's: bubblewrap is there, and hasn't waited for it. */
+/* Opens a pidfd of bubblewrap's child. Its PID can't be reused while bubblewrap runs and has not waited for
+ * it. */
 static void hold(struct run *run, pid_t number)
 {
     first_handle = (int)syscall(SYS_pidfd_open, number, 0);
@@ -287,17 +292,19 @@ static void hold(struct run *run, pid_t number)
         if (first_handle >= 0)
             close(first_handle);
         first_handle = -1;
-        return; /* it has ended, and so will bubblewrap */
+        return; /* it has ended, so bubblewrap will end, too */
     }
     first = number;
-    if (run->plan.pids >= 0 && !has_kernel(run) && geteuid() != 0) /* a user namespace counts its own processes (Linux 5.14), so it is set inside */
+    /* Set on the first process inside, because a user namespace counts its own processes (Linux 5.14). */
+    if (run->plan.pids >= 0 && !has_kernel(run) && geteuid() != 0)
         lower_limit(RLIMIT_NPROC, (rlim_t)run->plan.pids, first, "pids");
     watch.first = first;
     watch_start(run, &watch);
     run->watch = &watch;
     run->wakes = watch.says;
     if (!has_ended(0) && !ways_open(run)) {
-        refused = !has_ended(ENDING); /* one that has ended has no network, and bubblewrap says why: it may pass */
+        /* A process that has ended has no network either; bubblewrap reports why, and a retry may succeed. */
+        refused = !has_ended(ENDING);
         bwrap_end(run);
     }
 }
@@ -335,20 +342,20 @@ static void bwrap_readable(struct run *run)
         let_go(run);
 }
 
-/* Not to bubblewrap, which is between: it would die of it and take the command along. */
+/* Not to bubblewrap, which is between monitor and init: the signal would kill it, and the command with it. */
 static bool bwrap_deliver(struct run *run, int number)
 {
     (void)run;
     pid_t command;
-    /* init waits for signals once it has started the command, and hands them on. */
+    /* init accepts signals once it has started the command, and forwards them. */
     return released && children_of(first, &command, 1) > 0 && first_handle >= 0 &&
            syscall(SYS_pidfd_send_signal, first_handle, number, NULL, 0) == 0;
 }
 
-/* bubblewrap exits with 1 when it could not run the command. To find the reason, bubblewrap is started
- * with a command that can't be run: if everything else can be set up, the reason was the command itself,
- * or has passed. bubblewrap looks at all that is mounted on the machine, and fails when something of it
- * goes at that moment. */
+/* bubblewrap exits with 1 if it could not run the command. To find the reason, the launcher starts it again
+ * with a command that can't be executed. If bubblewrap gets as far as that, the reason was the command
+ * itself, or has passed: bubblewrap reads all mounts of the machine, and fails if one of them disappears at
+ * that moment. */
 static int not_run(struct run *run)
 {
     char words[4096] = "";

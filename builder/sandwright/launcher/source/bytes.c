@@ -1,4 +1,4 @@
-/* Byte buffers, for descriptors that don't block and for JSON. */
+/* Byte buffers, for non-blocking descriptors and for JSON. */
 #define _GNU_SOURCE
 #include <stdarg.h>
 

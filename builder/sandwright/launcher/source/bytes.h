@@ -1,4 +1,3 @@
-/* Buffers of bytes (bytes.c). */
 #ifndef BYTES_H
 #define BYTES_H
 
@@ -7,7 +6,8 @@
 
 struct strv;
 
-/* What came or goes, between `begin` and `end`; `beside` is for frames (line.h). Its lack of memory refuses. */
+/* A buffer: the bytes between `begin` and `end` have arrived or are still to be written. `beside` is for
+ * frames (line.h). If memory runs out, the run is refused. */
 struct bytes {
     unsigned char *at;
     size_t begin, end, room;
@@ -18,10 +18,11 @@ size_t bytes_held(const struct bytes *bytes);
 void bytes_add(struct bytes *bytes, const void *content, size_t length);
 void bytes_text(struct bytes *bytes, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void bytes_words(struct bytes *bytes, const struct strv *words); /* each with its NUL */
-void bytes_json(struct bytes *bytes, const char *name, const char *value, size_t length); /* a member; each byte is a character */
-/* From or to a descriptor that doesn't wait: false at its end or for an error. */
+/* Adds a member to an object; each byte becomes one character. */
+void bytes_json(struct bytes *bytes, const char *name, const char *value, size_t length);
+/* Reads from or writes to a non-blocking descriptor; false at its end or on an error. */
 bool bytes_read(struct bytes *bytes, int file);
 bool bytes_write(struct bytes *bytes, int file, size_t most);
-bool bytes_flush(struct bytes *bytes, int file); /* all of it, to a file; false and errno */
+bool bytes_flush(struct bytes *bytes, int file); /* writes all bytes to a file; false and errno */
 
 #endif

@@ -1,10 +1,12 @@
-/* The cgroup of a run, for limits on all its processes together (cgroups(7)): memory, processors, number of processes. In version 1
- * there is one in the hierarchy of each controller, below our own. In version 2 it is beside our own, because a cgroup that contains
- * processes cannot have others below it. The launcher holds a lock on it during the run. The next run removes those without a lock,
- * which killed launchers left.
+/* The cgroup of a run, for limits on all its processes together (cgroups(7)): memory, processors, number of
+ * processes. In version 1, there is one in the hierarchy of each controller, below the launcher's. In version
+ * 2, it is beside the launcher's, because a cgroup that contains processes can't delegate controllers to
+ * others below it. The launcher locks it during the run. The next run removes cgroups without a lock, which
+ * killed launchers have left.
  *
- * Where no cgroup can be made, resources.cpus is refused, and resources.pids for root under bwrap, as RLIMIT_NPROC does
- * not bound root; memory.c then limits the memory. */
+ * Where no cgroup can be created, resources.cpus is refused, and so is resources.pids for root under bwrap,
+ * because RLIMIT_NPROC does not limit root. memory.c limits the memory then.
+ */
 #define _GNU_SOURCE
 #include <sys/file.h>
 
@@ -12,12 +14,13 @@
 
 enum { MEMORY, CPU, PIDS, CONTROLLERS, PERIOD = 100000 /* microseconds */, TRIES = 200 };
 static const char *const names[CONTROLLERS] = {"memory", "cpu", "pids"};
-static const char SUFFIX[] = ".sandwright"; /* not of runc's groups, which have a run's name */
+/* Tells them from runc's cgroups, which are named after the run. */
+static const char SUFFIX[] = ".sandwright";
 
-/* In version 2 several controllers have the same directory. */
+/* In version 2, several controllers have the same directory. */
 static struct {
-    char *above;    /* in which the run's is made */
-    int directory;  /* the run's */
+    char *above;    /* the directory in which the run's cgroup is created */
+    int directory;  /* a descriptor of the run's cgroup */
     bool unified;   /* version 2 */
 } groups[CONTROLLERS] = {{NULL, -1, false}, {NULL, -1, false}, {NULL, -1, false}};
 
@@ -34,7 +37,7 @@ static long read_number(int directory, const char *file, const char *key)
     return at == NULL ? 0 : strtol(at + strlen(key), NULL, 10);
 }
 
-/* Lines of /proc/self/cgroup are NUMBER:CONTROLLERS:PATH; version 2 names no controllers. */
+/* Lines of /proc/self/cgroup have the form NUMBER:CONTROLLERS:PATH; version 2 has no controllers there. */
 char *cgroup_own(const char *controller)
 {
     char *content = read_file(AT_FDCWD, "/proc/self/cgroup", 1 << 16, NULL), *rest = NULL;
@@ -53,14 +56,15 @@ char *cgroup_own(const char *controller)
     return NULL;
 }
 
-/* The directory of that path. In a container, the hierarchy may be mounted from our own cgroup on, while the path is the host's. */
+/* The directory of this path. In a container, only the launcher's own cgroup may be mounted there, although
+ * the path is the host's. */
 static char *mounted_group(const char *hierarchy, const char *path)
 {
     char *found = xasprintf("%s%s", hierarchy, strcmp(path, "/") == 0 ? "" : path);
     return access(found, F_OK) == 0 ? found : (char *)hierarchy;
 }
 
-/* Whether groups below it may limit by this controller. */
+/* Whether cgroups below this one can use the controller. */
 static bool delegates(const char *above, const char *controller)
 {
     _cleanup_close_ int directory = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -108,7 +112,7 @@ static char *group_path(const char *above, const struct run *run)
     return xasprintf("%s/%s%s", above, run->name + strlen("sandwright-"), SUFFIX);
 }
 
-/* Creates and locks one. Another launcher may remove it before it is locked; then it is created again. */
+/* Creates and locks a cgroup. If another launcher removes it before it is locked, it is created again. */
 static int make_group(const char *above, const struct run *run)
 {
     char *path = group_path(above, run);
@@ -127,7 +131,7 @@ static bool limit_memory(int directory, bool unified, long most)
 {
     const char *bytes = xasprintf("%ld", most);
     if (unified) {
-        write_limit(directory, "memory.swap.max", "0"); /* a kernel without swap has none */
+        write_limit(directory, "memory.swap.max", "0"); /* fails on a kernel without swap */
         write_limit(directory, "memory.oom.group", "0");
         return write_limit(directory, "memory.max", bytes);
     }
@@ -152,7 +156,7 @@ static bool limit_group(const struct run *run, int which)
            write_limit(directory, "cpu.cfs_quota_us", xasprintf("%ld", quota));
 }
 
-/* The directory of another controller that has the same one. */
+/* The directory of an earlier controller with the same hierarchy. */
 static int shared_group(int which)
 {
     for (int other = 0; other < which; other++)
@@ -167,7 +171,7 @@ static bool is_limited(const struct run *run, int which)
     return run->method->limits && !has_kernel(run) && limits[which] >= 0;
 }
 
-/* Where the group of a controller is, or would be. */
+/* Finds the directory for a controller's cgroup. */
 static void find_group(int which)
 {
     const char *hierarchy = xasprintf("%s/%s", CGROUPS, names[which]), *own = cgroup_own(names[which]);
@@ -189,7 +193,8 @@ static void make_one(const struct run *run, int which)
 void cgroup_make(struct run *run)
 {
     bool limited = is_limited(run, MEMORY) || is_limited(run, CPU) || is_limited(run, PIDS);
-    if (limited) /* first, because systemd manages the cgroups beside its units, even where this user may create some */
+    /* First, because systemd manages the cgroups beside its units, even where this user could create some. */
+    if (limited)
         scope_enter(run);
     for (int which = 0; which < CONTROLLERS; which++) {
         if (!is_limited(run, which))
@@ -247,13 +252,14 @@ long cgroup_out_of_memory(long *peak)
 void cgroup_remove(const struct run *run)
 {
     for (int which = 0; which < CONTROLLERS; which++) {
-        if (is_limited(run, which) && groups[which].above == NULL) /* in the launcher, after its monitor was killed */
+        /* In the launcher, after its monitor was killed. */
+        if (is_limited(run, which) && groups[which].above == NULL)
             find_group(which);
         for (int tries = 0; groups[which].above != NULL && tries < TRIES; tries++) {
             _cleanup_free_ char *path = group_path(groups[which].above, run);
             if (rmdir(path) == 0 || errno != EBUSY)
                 break;
-            poll(NULL, 0, 5); /* the last process is still on its way out */
+            poll(NULL, 0, 5); /* the last process is still exiting */
         }
     }
 }

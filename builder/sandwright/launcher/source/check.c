@@ -1,18 +1,18 @@
-/* Checks the host against the plan before a start: artifacts by digest, paths, descriptors, programs. After a difference
- * nothing is started (exit status 125): the command never runs without its sandbox. */
+/* Checks the host against the plan before a start: digests of artifacts, paths, descriptors, programs. If
+ * anything differs, nothing is started (exit status 125), so the command never runs without its sandbox. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <sys/resource.h>
 
 #include "launch.h"
 
-enum { LEAST_FILES = 128 }; /* descriptors have fixed numbers up to some above 100 (bwrap.c) */
+enum { LEAST_FILES = 128 }; /* descriptors have fixed numbers, some above 100 (bwrap.c) */
 
-enum { MOST = 1 << 27 }; /* bytes of an artifact */
+enum { MOST = 1 << 27 }; /* maximal size of an artifact in bytes */
 
 enum { MOST_LINKS = 40 }; /* MAXSYMLINKS of Linux */
 
-/* The bridge's, which has to be there for the command, or -1. A directory would lead to all of the host. */
+/* The bridge's descriptor, which the command needs; -1: none. */
 static int channel(const struct run *run)
 {
     struct stat status;
@@ -24,7 +24,7 @@ static int channel(const struct run *run)
     return (int)number;
 }
 
-/* A directory of the host is a way to all that is above it, by its `..`. */
+/* A descriptor of one of the host's directories would give access to everything above it, through `..`. */
 void check_descriptors(struct run *run)
 {
     struct stat status;
@@ -47,7 +47,8 @@ bool is_writable_inside(const struct run *run, const char *path)
     return strv_has_above(&run->plan.writable, path);
 }
 
-/* Directories without a sandbox.yaml: those on PATH have most of their parents in common. */
+/* Directories that contain no sandbox.yaml. The directories on PATH share most of their parents, so each is
+ * checked once. */
 static struct strv plain;
 
 static bool is_plain(const char *directory)
@@ -61,8 +62,8 @@ static bool is_plain(const char *directory)
     return true;
 }
 
-/* Whether a canonical path is, or is below, a directory with a sandbox.yaml: a sandbox of that project may have made
- * it. A project that is all of the host would leave no programs. */
+/* Whether a canonical path is a directory with a sandbox.yaml, or is below one: a sandbox of that project may
+ * have created it. `/` is not checked, because a project there would leave no programs. */
 static bool is_below_project(const char *path)
 {
     for (char *above = xasprintf("%s", path); above[strspn(above, "/")] != '\0'; *strrchr(above, '/') = '\0')
@@ -71,7 +72,8 @@ static bool is_below_project(const char *path)
     return false;
 }
 
-/* Whether a path, or a link that it is, lies below a project: a sandbox there may have made that link. */
+/* Whether a path, or the target of a link at it, is below a project: a sandbox of that project may have
+ * created the link. */
 static bool leads_through_project(const char *path)
 {
     for (int links = 0; links < MOST_LINKS && !is_below_project(path); links++) {
@@ -83,13 +85,15 @@ static bool leads_through_project(const char *path)
     return true;
 }
 
-/* Whether a sandbox can have written what an absolute path leads to: this one, or one of another project. */
+/* Whether this sandbox, or one of another project, can have written the file to which an absolute path
+ * leads. */
 static bool is_plantable(const struct run *run, const char *path, const char *real)
 {
     return is_writable_inside(run, real) || is_below_project(real) || leads_through_project(path);
 }
 
-/* Programs are taken from directories that no sandbox can write. The command gets PATH as it was given. */
+/* Programs are searched only in directories that no sandbox can write. The command gets PATH as the caller
+ * set it. */
 void check_path(struct run *run)
 {
     const char *caller_path = getenv("PATH");
@@ -123,7 +127,7 @@ const char *find_program(const struct run *run, const char *name)
     return NULL;
 }
 
-/* The checked file is the one used: it may be rendered again meanwhile. */
+/* Artifacts stay in memory, so that the content that was checked is the content that is used. */
 static struct artifact {
     const char *name;
     char *content;
@@ -133,7 +137,7 @@ static struct artifact {
 
 bool has_artifact(const struct run *run, const char *name)
 {
-    return strv_contains(&run->plan.artifacts, name); /* a digest is none */
+    return strv_contains(&run->plan.artifacts, name); /* no artifact is named like a digest */
 }
 
 void check_artifacts(struct run *run)
@@ -160,8 +164,8 @@ char *checked_artifact(const struct run *run, const char *name, size_t *length)
     die("%s/launch.plan: artifacts: without %s", run->directory, name);
 }
 
-/* Mount points are as they were: none was replaced by a link, which mounts would follow, and none has gone, or
- * they would make something in its place. */
+/* Mount points must not have changed. A mount would follow a link in place of one, and create a missing
+ * one. */
 static void check_there(const struct strv *paths, bool directory)
 {
     for (size_t index = 0; index < paths->count; index++) {
@@ -180,7 +184,8 @@ void check_there_still(const struct run *run)
 {
     check_there(&run->plan.there_directories, true);
     check_there(&run->plan.there_files, false);
-    for (size_t index = 0; index < run->plan.mount_ways.count; index++) { /* mount points would be made where it leads */
+    /* Through a link, mount points would be created at its target. */
+    for (size_t index = 0; index < run->plan.mount_ways.count; index++) {
         struct stat status;
         const char *path = run->plan.mount_ways.at[index];
         if (lstat(path, &status) == 0 && S_ISLNK(status.st_mode))

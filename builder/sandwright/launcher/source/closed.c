@@ -1,7 +1,10 @@
-/* The closed directories (closed.h), outside: their entries get Landlock rules, they themselves none.
+/* The launcher's part of closed directories (closed.h): their entries get Landlock rules, they themselves get
+ * none.
  *
- * The domain then refuses to create, link or move anything in a closed directory, whatever a program does to its memory while
- * the supervisor looks at a call. Below the directories that existed at the start everything goes on as without a supervisor. */
+ * Landlock then denies to create, link or move anything in a closed directory, whatever a program changes in
+ * its memory while the supervisor checks a call. The directories below that exist at the start need no
+ * supervisor, because they have rules.
+ */
 #define _GNU_SOURCE
 #include <linux/fs.h>
 #include <linux/magic.h>
@@ -23,7 +26,6 @@ static size_t count;
 static struct stat *granted; /* sorted by device and inode */
 static size_t granted_count, granted_room;
 
-/* ---- the table */
 static int order(const void *one, const void *other)
 {
     const struct stat *left = one, *right = other;
@@ -60,7 +62,7 @@ size_t closed_all(struct closed **found)
     return count;
 }
 
-/* ---- their directories, when a run starts */
+/* ---- the closed directories, when a run starts */
 static struct closed *add(const char *path)
 {
     for (size_t index = 0; index < count; index++)
@@ -74,7 +76,8 @@ static struct closed *add(const char *path)
     return &all[count++];
 }
 
-/* Case-insensitive directories, and file systems of which we do not know that they compare names byte by byte. */
+/* Whether the directory ignores case, or is on a file system that is not known to compare names byte by
+ * byte. */
 static bool folds(int directory)
 {
     static const unsigned exact[] = {EXT4, XFS, BTRFS, F2FS, TMPFS, OVERLAY, ZFS};
@@ -110,7 +113,7 @@ static int open_closed(const struct closed *each)
     return directory;
 }
 
-/* Each of them before the entries of any, as none of them gets a rule. */
+/* Inspects all closed directories first, because none of them may get a rule as an entry of another one. */
 static void look(void)
 {
     for (size_t index = 0; index < count; index++) {
@@ -134,7 +137,7 @@ static bool is_written(const struct run *run, size_t index)
     return strcmp(run->plan.backstop.paths.at[index], "write") == 0;
 }
 
-/* The directories from the writable one down to where the name would be. */
+/* Closes the directories from the writable one down to the one in which the name would be created. */
 static void close_below(const struct run *run, const char *directory)
 {
     size_t length = strlen(directory);
@@ -168,7 +171,6 @@ void closed_check(const struct run *run)
         die("this was rendered for a kernel with Landlock (Linux 5.19), and there is none: render it again on this machine");
 }
 
-/* ---- rules */
 static void grant_entries(int ruleset, uint64_t rights, const struct closed *each)
 {
     _cleanup_close_ int directory = open_closed(each);
@@ -184,7 +186,7 @@ static void grant_entries(int ruleset, uint64_t rights, const struct closed *eac
     }
 }
 
-/* A socket is no file that a program reads: also one with a restricted name can stay. */
+/* Sockets may be created, even with a restricted name: programs don't read a socket as a file. */
 bool closed_grant(int ruleset, uint64_t rights, const char *path)
 {
     size_t length = strlen(path);

@@ -1,4 +1,4 @@
-/* What is put before the command: the program that runs inside (init/source/main.c), and its words. */
+/* Inserts words before the command: the program that runs inside (init/source/main.c), and its arguments. */
 #define _GNU_SOURCE
 #include <sys/inotify.h>
 
@@ -13,7 +13,7 @@ void put_before(struct run *run, char *const *words, size_t count)
     run->command = command.at;
 }
 
-/* Behind the first word, which is the program inside. */
+/* Behind the first word, which is the program that runs inside. */
 void command_insert(struct run *run, char *const *words, size_t count)
 {
     char **program = run->command++;

@@ -1,6 +1,7 @@
-/* Installs the seccomp filters of the process that executes the command, and sends their listener to the supervisor (notify.c).
- * What the filter denies becomes a notification, so that the supervisor counts it; so does connect(2) where the supervisor
- * makes the connections. The first program inside bubblewrap (init/source/main.c) calls it, under landlock and `user` the child. */
+/* Installs the seccomp filters in the process that executes the command, and sends their listener to the
+ * supervisor (notify.c). Calls that the filter refuses become notifications, so that the supervisor can count
+ * them, and so does connect(2) where the supervisor makes the connections. This runs in the first program
+ * inside bubblewrap (init/source/main.c), and in the child under landlock and `user`. */
 #define _GNU_SOURCE
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -12,7 +13,7 @@
 #include "refusals.h"
 #include "launch.h"
 
-/* Of this processor's own calls, and of the 32-bit ones that its kernel may know. */
+/* The system calls of the 32-bit ABI that this processor's kernel may support. */
 #if defined(__x86_64__)
 enum { OTHER = AUDIT_ARCH_I386, OTHER_CONNECT = 362, OTHER_SOCKET = 359, OTHER_PAIR = 360, OTHER_SECCOMP = 354,
        OTHER_GETSOCKOPT = 365, OTHER_ANY = 102 /* socketcall */, OTHER_SYMLINK = 83, OTHER_SYMLINKAT = 304,
@@ -25,17 +26,20 @@ enum { OTHER = AUDIT_ARCH_ARM, OTHER_CONNECT = 283, OTHER_SOCKET = 281, OTHER_PA
 #endif
 
 #ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
-#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5) /* Linux 5.19: a signal interrupts no call that was taken */
+/* Linux 5.19: a signal does not interrupt a call that the supervisor has received. */
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
 #endif
 
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define IS(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(value), yes, no)
 #define GIVE(action) BPF_STMT(BPF_RET | BPF_K, action)
 
-/* Datagrams bring addresses of their own, and io_uring and socketcall hide theirs. A process with a
- * listener could let every call continue. While ours exists, the kernel creates no second one, even after
- * the supervisor has died. The upper bit is that of x32's calls; arguments are ints, in the lower half
- * (little-endian). Behind the last stands the sandbox's own filter. */
+/* Further calls become notifications or errors where the supervisor connects. Datagrams can carry an address
+ * in each call, and io_uring and socketcall hide addresses from filters. A process with a listener of its own
+ * could let every call go on, so a second listener fails with EBUSY: the kernel itself refuses one only while
+ * ours exists, but this holds after the supervisor has died, too. Masking 0x40000000 removes the bit of x32's
+ * calls. Arguments are ints, in the lower half (little-endian). The sandbox's own filter follows the last
+ * instruction. */
 static struct sock_filter asks[] = {
     /*  0 */ LOAD(arch),
     /*  1 */ IS(OTHER, 0, 8),
@@ -59,7 +63,7 @@ static struct sock_filter asks[] = {
     /* 19 */ IS(AF_UNIX, 0, 12),
     /* 20 */ LOAD(args[1]),
     /* 21 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf),
-    /* 22 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SOCK_DGRAM, 8, 0), /* or SOCK_RAW, which is taken for the same */
+    /* 22 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SOCK_DGRAM, 8, 0), /* SOCK_DGRAM, or SOCK_RAW, which counts as the same */
     /* 23 */ BPF_STMT(BPF_JMP | BPF_JA, 8),
     /* 24 */ LOAD(args[1]),
     /* 25 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0, 6),
@@ -68,10 +72,11 @@ static struct sock_filter asks[] = {
     /* 28 */ IS(SOL_SOCKET, 0, 3),
     /* 29 */ LOAD(args[2]),
     /* 30 */ IS(SO_ERROR, 0, 1),
-    /* 31 */ GIVE(SECCOMP_RET_USER_NOTIF), /* connected, or refused and counted */
+    /* 31 */ GIVE(SECCOMP_RET_USER_NOTIF), /* the supervisor connects, or refuses and counts the call */
 };
 
-/* Where the supervisor makes links (links.c): before one of the others. io_uring makes links, too. */
+/* Where the supervisor creates links (links.c), this comes before one of the other filters. io_uring can
+ * create links, too. */
 static struct sock_filter links_first[] = {
     /*  0 */ LOAD(arch),
     /*  1 */ IS(OTHER, 0, 3),
@@ -88,7 +93,8 @@ static struct sock_filter links_first[] = {
 
 _Static_assert((sizeof asks + sizeof links_first) / sizeof *asks <= ASKS, "room for them");
 
-/* Where the supervisor creates names (creation.c): before those. The 32-bit ABI's calls go to the kernel, where Landlock refuses. */
+/* Where the supervisor creates names (creation.c), this comes before the filters above. Calls of the 32-bit
+ * ABI go to the kernel, where Landlock refuses them. */
 #if defined(__x86_64__)
 #define PLAIN(call) SYS_##call
 #else
@@ -122,7 +128,7 @@ static struct sock_filter creates_first[] = {
 };
 _Static_assert((sizeof asks + sizeof links_first + sizeof creates_first) / sizeof *asks <= ASKS, "room for them");
 
-/* Where the supervisor connects nothing. */
+/* Where the supervisor makes no connections. */
 static struct sock_filter keeps[] = {
     /*  0 */ LOAD(arch),
     /*  1 */ IS(OTHER, 0, 2),
@@ -137,7 +143,8 @@ static struct sock_filter keeps[] = {
 };
 _Static_assert((sizeof keeps + sizeof links_first) / sizeof *keeps <= ASKS, "room for them");
 
-/* Under landlock, where the supervisor makes the sockets (socket_broker.c). Calls of another processor's are killed by a filter beside. */
+/* Under landlock, where the supervisor creates the sockets (socket_broker.c). Another filter kills calls of
+ * other ABIs. */
 static struct sock_filter makes[] = {
     /*  0 */ LOAD(nr),
     /*  1 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~0x40000000U),
@@ -219,7 +226,8 @@ static bool hand_over(int channel, int listener)
     return got == 1;
 }
 
-/* Whether the filters let the listener be handed over: a call without an answer yet would wait for ever. */
+/* Whether the filters allow the calls that pass the listener on. If one of these calls were itself a
+ * notification, nobody could answer it, and it would wait for ever. */
 static bool can_hand_over(const struct program *filters, size_t count)
 {
     static const struct seccomp_data needed[] = {{.nr = SYS_sendmsg, .arch = NATIVE, .args = {0, 0, MSG_NOSIGNAL}},
@@ -230,7 +238,8 @@ static bool can_hand_over(const struct program *filters, size_t count)
     return true;
 }
 
-/* An error goes before a question (seccomp(2)), so that those which are loaded already may ask. */
+/* An error takes precedence over a notification (seccomp(2)), so the filters loaded already may send
+ * notifications. */
 void load_filters(const struct program *filters, size_t count)
 {
     for (size_t index = count; index-- > 0;)
@@ -238,7 +247,7 @@ void load_filters(const struct program *filters, size_t count)
             die_errno("the filter can't be set");
 }
 
-/* Only the older filters keep their other actions for an allowed call, such as a line in the kernel's log. */
+/* The other actions for an allowed call, such as a line in the kernel's log, come from these filters only. */
 static void load_asking(const struct program *filters, size_t count)
 {
     for (size_t index = count; index-- > 0;) {
@@ -283,7 +292,7 @@ void confine_self(int channel, const struct program *filters, size_t count, enum
         return;
     }
     if (!hand_over(channel, listener))
-        _exit(NOT_RUN); /* the supervisor has said why */
+        _exit(NOT_RUN); /* the supervisor has reported the reason */
     close(listener);
 }
 
@@ -299,7 +308,7 @@ struct program read_filter(int file)
 
 char **confine_enter(char **words)
 {
-    int files[2]; /* the supervisor's channel, the sandbox's own filter */
+    int files[2]; /* the socket to the supervisor, the sandbox's filter */
     bool connects = words[0] != NULL && strncmp(words[0], "connects", strlen("connects")) == 0;
     unsigned with = words[0] == NULL ? 0 : (strstr(words[0], ",links") != NULL ? WITH_LINKS : 0) |
                                                (strstr(words[0], ",creation") != NULL ? WITH_CREATION : 0);

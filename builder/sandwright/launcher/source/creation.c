@@ -1,10 +1,13 @@
-/* Calls that create a name, in place of programs inside: only in closed directories (closed.h), in which Landlock lets no program
- * create anything, and in directories that came into one of them later. Everywhere else the call goes on as it is.
+/* The supervisor makes the calls that create a name in place of programs inside. It does so in closed
+ * directories (closed.h), in which Landlock lets no program create anything, and in new directories below
+ * them. All other calls go on unchanged.
  *
- * That is safe whatever the caller's threads change in its memory meanwhile: if the call then creates a name in a closed
- * directory, the kernel refuses it. What is created here goes by copies, in directories that were opened and judged. A name that
- * the policy restricts is refused with EACCES. Mount points are left alone, as in the sandbox: the kernel would let a process of
- * another mount namespace move them (rename(2)). */
+ * A call that goes on is safe, whatever the caller's threads change in its memory meanwhile: if it then
+ * creates a name in a closed directory, the kernel refuses it. The supervisor uses its own copies of the
+ * paths, in directories that it has opened and judged. Restricted names fail with EACCES. Mount points can't
+ * be renamed, as in the sandbox: the kernel would allow it here, because the supervisor is in another mount
+ * namespace (rename(2)).
+ */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <limits.h>
@@ -27,22 +30,23 @@
 #endif
 enum { LINKS = 8, TURNS = 8, CACHED_ONLY = 0x20 /* RESOLVE_CACHED, Linux 5.12 */, MOUNT_ID = 0x1000 /* STATX_MNT_ID, Linux 5.8 */, MASK_AT = 0, MOUNT_AT = 144 /* in struct statx */ };
 
-/* One move at a time: nothing is moved between the look at a mount point and the call. */
+/* Serialises renames, so that no rename can happen between another one's check for mount points and its
+ * call. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the calls */
 enum kind { OPEN, OPEN_HOW, DIRECTORY, NODE, SYMLINK, LINK, RENAME };
 struct created {
-    int base;         /* a directory of the caller's, or AT_FDCWD */
-    uint64_t address; /* of the path in its memory */
+    int base;         /* a descriptor of the caller, or AT_FDCWD */
+    uint64_t address; /* the path's address in the caller's memory */
     char path[PATH_MAX];
-    const char *last; /* in `path`, with the slashes behind it */
-    int above;        /* the directory in which it is; -1 */
+    const char *last; /* the last name in `path`, with the slashes after it */
+    int above;        /* a descriptor of the directory that contains it; -1: none */
 };
 struct creation {
     enum kind kind;
-    struct created name, from; /* `from`: of LINK and RENAME */
-    uint64_t text;          /* of SYMLINK; of OPEN_HOW the flags' address */
+    struct created name, from; /* `from`: for LINK and RENAME */
+    uint64_t text;          /* an address: for SYMLINK of the target, for OPEN_HOW of the flags */
     unsigned flags;
     mode_t mode;
 };
@@ -89,7 +93,7 @@ static bool take_at(struct creation *made, int number, const uint64_t *all)
     return true;
 }
 
-/* The older calls, without directories. */
+/* Calls without directory descriptors. */
 static bool take_plain(struct creation *made, int number, const uint64_t *all)
 {
 #ifdef SYS_open
@@ -126,7 +130,6 @@ bool creation_is_asked(const struct seccomp_data *call)
     return take_call(&made, call);
 }
 
-/* ---- the sandbox */
 static uint64_t mount_of(int directory, const char *name)
 {
     unsigned char status[256];
@@ -153,7 +156,6 @@ void creation_begin(pid_t first)
     }
 }
 
-/* ---- names */
 static bool is_ascii(const char *name, size_t length)
 {
     for (size_t index = 0; index < length; index++)
@@ -162,8 +164,9 @@ static bool is_ascii(const char *name, size_t length)
     return true;
 }
 
-/* Whether a name could be folded to a restricted one: other characters may stand for any, for several, and for none.
- * `reached`: how many of the restricted name's characters those so far may stand for. */
+/* Whether folding could turn a name into the restricted one, by unknown rules: a character outside ASCII may
+ * stand for any other one, for several, or for none. `reached`: the numbers of characters of the restricted
+ * name that the characters read so far may stand for. */
 static bool may_fold(const char *name, size_t length, const char *restricted)
 {
     bool reached[NAME_MAX + 1] = {true};
@@ -181,7 +184,8 @@ static bool may_fold(const char *name, size_t length, const char *restricted)
     return reached[most];
 }
 
-/* Of names that are compared in a way that we don't know, as by ext4's casefold, vfat, ntfs3 and CIFS. */
+/* For file systems that compare names by rules that are unknown here, such as ext4 with casefold, vfat, ntfs3
+ * and CIFS. */
 static bool folds_to(const char *name, size_t length, const char *restricted)
 {
     while (length > 1 && (name[length - 1] == '.' || name[length - 1] == ' '))
@@ -194,7 +198,7 @@ static bool folds_to(const char *name, size_t length, const char *restricted)
     return may_fold(name, length, restricted);
 }
 
-/* Without regard to case, which refuses more than needed where names are exact. */
+/* Ignores case, which refuses more than necessary where case matters. */
 static bool is_restricted(const struct closed *closed, const char *name)
 {
     size_t length = strcspn(name, "/");
@@ -219,7 +223,8 @@ static bool is_plain_name(const char *last)
     return length > 0 && strncmp(last, ".", length) != 0 && !(length == 2 && last[0] == '.' && last[1] == '.');
 }
 
-/* Opens the directory of a name as the caller finds it; false: the kernel has an answer for it. */
+/* Opens the directory that contains a name, as the caller would find it; false: the kernel is to answer the
+ * call. */
 static bool open_parent(int process, struct created *name, bool at_once)
 {
     char base[32], above[PATH_MAX];
@@ -238,11 +243,10 @@ static void close_parent(const struct created *name)
         close(name->above);
 }
 
-/* ---- directories */
 enum standing { OUTSIDE, OPEN_TO_ALL, CLOSED, RESTRICTED };
 
 /* Classifies a directory by its path in the sandbox. A wrong result can only refuse too much, because
- * Landlock goes by inodes. */
+ * Landlock's rules hold for inodes. */
 static enum standing standing_of(const struct broker *broker, int directory)
 {
     char descriptor[32], path[PATH_MAX], first[NAME_MAX + 1];
@@ -261,7 +265,7 @@ static enum standing standing_of(const struct broker *broker, int directory)
     const char *rest = path + root + above->length;
     rest += strspn(rest, "/");
     snprintf(first, sizeof first, "%.*s", (int)strcspn(rest, "/"), rest);
-    if (is_restricted(above, first)) /* the host has made it meanwhile */
+    if (is_restricted(above, first)) /* the host has created it meanwhile */
         return RESTRICTED;
     return fstatat(above->inside, first, &status, AT_SYMLINK_NOFOLLOW) == 0 && closed_granted(&status) ? OPEN_TO_ALL : CLOSED;
 }
@@ -278,7 +282,8 @@ static mode_t mask_of(int process)
     return found == NULL ? 077 : (mode_t)strtoul(found + 8, NULL, 8) & 0777;
 }
 
-/* This thread gets the caller's mask: the kernel knows where it doesn't count (default ACLs, umask(2)). */
+/* Sets the caller's umask for this thread. The kernel then ignores it where it has to (default ACLs,
+ * umask(2)). */
 static int take_mask(int process)
 {
     static _Thread_local bool apart;
@@ -289,7 +294,6 @@ static int take_mask(int process)
     return 0;
 }
 
-/* ---- creation */
 enum { GO_ON = -2, LATER = -3 };
 
 static int hand_in(const struct broker *broker, const struct seccomp_notif *call, int file, unsigned flags)
@@ -300,7 +304,7 @@ static int hand_in(const struct broker *broker, const struct seccomp_notif *call
     return fault == ENOENT ? -1 : fault;
 }
 
-/* Where the caller can have no more descriptors, nothing is created (EMFILE). */
+/* If the caller can't have another descriptor (EMFILE), the new file is removed. */
 static void take_back(int file, const struct created *name)
 {
     struct stat own, there;
@@ -308,7 +312,8 @@ static void take_back(int file, const struct created *name)
         unlinkat(name->above, name->last, 0);
 }
 
-/* A regular file that is there (EAGAIN: it is none), without waiting for who has a lease (fcntl(2)). */
+/* Opens an existing regular file (EAGAIN: it is not one), without waiting for the holder of a lease
+ * (fcntl(2)). */
 static int open_file(const struct creation *made)
 {
     char descriptor[32];
@@ -327,12 +332,14 @@ static int open_file(const struct creation *made)
     return file;
 }
 
-/* Also one that is there: if that call went on, and the file was removed meanwhile, the kernel would refuse to create it. */
+/* Also opens an existing file: if the call went on and the file was removed meanwhile, Landlock would refuse
+ * to create it. */
 static int create_file(const struct broker *broker, const struct seccomp_notif *call, const struct creation *made)
 {
-    const int flags = (int)made->flags | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY; /* links are not followed (open(2)) */
+    /* O_EXCL follows no links (open(2)). */
+    const int flags = (int)made->flags | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY;
     if ((made->flags & (O_PATH | O_DIRECTORY | O_TMPFILE)) != 0)
-        return GO_ON; /* the kernel creates nothing then, or has an error for it */
+        return GO_ON; /* the kernel creates nothing with these flags, or returns an error */
     for (int turn = 0; turn < TURNS; turn++) {
         _cleanup_close_ int file = openat(made->name.above, made->name.last, flags, made->mode & 07777);
         bool is_new = file >= 0;
@@ -369,7 +376,7 @@ static bool is_mount_point(const struct created *name)
     return here == 0 || here != mount_of(name->above, last);
 }
 
-/* The number of a descriptor of the caller's that linkat(2) links; NULL: its path is another one. */
+/* The number of the caller's descriptor that linkat(2) is to link; NULL: it names a file by another path. */
 static const char *linked_descriptor(const struct creation *made, char number[16])
 {
     static const char *const own[] = {"/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"};
@@ -396,7 +403,7 @@ static int link_descriptor(const struct creation *made, int process, const char 
     return linkat(process, path, made->name.above, made->name.last, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
 }
 
-/* Links were followed as in the sandbox (find_place). */
+/* find_place has already followed links as in the sandbox. */
 static int create_second_name(const struct creation *made, int process)
 {
     char own[16];
@@ -432,7 +439,7 @@ static int create_symlink(const struct broker *broker, const struct seccomp_noti
     char text[PATH_MAX];
     int fault = read_path((pid_t)call->pid, made->text, text);
     if (!broker_valid(broker, call->id))
-        return -1; /* the text may be another process's */
+        return -1; /* the target may have been read from a process that reuses the ID */
     return fault != 0 ? fault : symlinkat(text, made->name.above, made->name.last) == 0 ? 0 : errno;
 }
 
@@ -445,7 +452,7 @@ static int create(const struct broker *broker, const struct seccomp_notif *call,
     case OPEN:
         return create_file(broker, call, made);
     case OPEN_HOW:
-        return ENOSYS; /* callers are prepared for that (openat2(2)) */
+        return ENOSYS; /* callers are prepared for kernels without openat2(2) */
     case DIRECTORY:
         return mkdirat(made->name.above, made->name.last, made->mode & 01777) == 0 ? 0 : errno;
     case NODE:
@@ -459,9 +466,8 @@ static int create(const struct broker *broker, const struct seccomp_notif *call,
     }
 }
 
-/* ---- one call */
 
-/* A link that leads nowhere, through which open(2) creates its target: the target takes the place of the name. */
+/* For a dangling link, through which open(2) would create the target: replaces the name with the target. */
 static bool follow(const struct broker *broker, struct created *name)
 {
     char text[PATH_MAX], above[PATH_MAX], descriptor[32];
@@ -480,8 +486,8 @@ static bool follow(const struct broker *broker, struct created *name)
     return true;
 }
 
-/* What is at a name, links not followed: 'l' for a link, 'f' for a regular file, another letter, or 0 for nothing; -1: that can't
- * be told at once. */
+/* What exists at a name, without following links: 'l' for a link, 'f' for a regular file, another letter for
+ * anything else, 0 for nothing. -1: can't be found out without waiting. */
 static int entry_of(const struct created *name, bool at_once)
 {
     struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = at_once ? CACHED_ONLY : 0};
@@ -492,8 +498,9 @@ static int entry_of(const struct created *name, bool at_once)
     return fstat(file, &status) != 0 ? 'e' : S_ISLNK(status.st_mode) ? 'l' : S_ISREG(status.st_mode) ? 'f' : 'o';
 }
 
-/* A directory on the way is not there: ENOENT where it would be in a closed one. If the call went on and found it after all, as
- * another thread makes it, the kernel would refuse. GO_ON: elsewhere; 0: it is there now. */
+/* A directory on the way is missing. Returns ENOENT if it would be in a closed directory: if the call went on
+ * and another thread created the directory meanwhile, Landlock would refuse it. GO_ON: it would be elsewhere.
+ * 0: it exists now. */
 static int judge_missing(const struct broker *broker, const struct created *name, int process)
 {
     char base[32], above[PATH_MAX];
@@ -517,7 +524,7 @@ static int judge_missing(const struct broker *broker, const struct created *name
     return GO_ON;
 }
 
-/* Whether a link at the name is followed. */
+/* Whether the call follows a link at this name. */
 static bool is_followed(const struct creation *made, const struct created *name)
 {
     if (name == &made->from)
@@ -531,7 +538,7 @@ static bool is_opened_here(const struct creation *made, const struct created *na
     return made->kind == OPEN && ((made->flags & O_EXCL) != 0 || (entry == 'f' && !has_restricted_name(name->above, name->last)));
 }
 
-/* Opens the directory of a name, behind links that are followed: 0. */
+/* Opens the directory that contains a name, after it has followed links: 0. */
 static int find_place(const struct broker *broker, const struct seccomp_notif *call, const struct creation *made,
                       struct created *name, int process, bool at_once)
 {
@@ -543,7 +550,7 @@ static int find_place(const struct broker *broker, const struct seccomp_notif *c
             return LATER;
         int missing = found ? 0 : judge_missing(broker, name, process);
         if (!broker_valid(broker, call->id))
-            return -1; /* the opened directory may be another's */
+            return -1; /* the opened directory may belong to a process that reuses the ID */
         if (missing != 0)
             return missing;
         if (!found)
@@ -552,7 +559,7 @@ static int find_place(const struct broker *broker, const struct seccomp_notif *c
         if (!opened && !followed)
             return 0;
         if (strchr(name->last, '/') != NULL)
-            return GO_ON; /* the kernel has an error for it */
+            return GO_ON; /* the kernel returns an error for this */
         int entry = entry_of(name, at_once);
         if (entry != 'l' || !followed)
             return entry < 0 ? LATER : entry == 0 || !opened || is_opened_here(made, name, entry) ? 0 : GO_ON;
@@ -564,7 +571,7 @@ static int find_place(const struct broker *broker, const struct seccomp_notif *c
     return GO_ON; /* ELOOP */
 }
 
-/* What is moved or linked: GO_ON where it isn't found, as a descriptor has no directory. */
+/* Finds the file to move or link. GO_ON: not found; a descriptor, for example, has no directory. */
 static int find_source(const struct broker *broker, const struct seccomp_notif *call, struct creation *made, int process, bool at_once)
 {
     char own[16];
@@ -590,7 +597,7 @@ static int judge(const struct broker *broker, const struct seccomp_notif *call, 
     return at_once ? LATER : create(broker, call, made, process);
 }
 
-/* openat2(2): its flags are in the caller's memory. */
+/* The flags of openat2(2) are in the caller's memory. */
 static bool take_flags(pid_t thread, struct creation *made)
 {
     struct open_how how;

@@ -1,5 +1,6 @@
-/* Bind-mounts /dev/null and five other devices of the host read-only before root starts bubblewrap, runc
- * or crun, which bind them again, so that a program inside can't change their mode or owner. */
+/* Mounts /dev/null and five other devices of the host read-only over themselves, before root starts
+ * bubblewrap, runc or crun. These mount the devices again inside, where no program can then change a device's
+ * mode or owner. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <sys/mount.h>
@@ -7,7 +8,7 @@
 
 #include "launch.h"
 
-/* Later binds are like these: read-only, which still lets programs write to the device. */
+/* Later bind mounts inherit the read-only flag. Programs can still write to the device. */
 static bool bound(const char *path)
 {
     struct statvfs place;

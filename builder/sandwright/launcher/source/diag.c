@@ -1,5 +1,5 @@
-/* Asks the kernel which files the listening Unix sockets of a network namespace are bound to. Only the lower 32 bits of an
- * inode's number are reported (linux/unix_diag.h). */
+/* Asks the kernel to which files the listening Unix sockets of a network namespace are bound. The kernel
+ * reports only the lower 32 bits of an inode's number (linux/unix_diag.h). */
 #define _GNU_SOURCE
 #include <linux/netlink.h>
 #include <linux/nsfs.h>
@@ -17,7 +17,7 @@
 #include "broker.h"
 #include "utils.h"
 
-enum { LISTENING = 1 << 10, TRIES = 4 }; /* the first of TCP_LISTEN (net/tcp_states.h) */
+enum { LISTENING = 1 << 10, TRIES = 4 }; /* the bit of TCP_LISTEN (net/tcp_states.h) */
 
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t sequences;
@@ -31,7 +31,8 @@ int diag_open(void)
     return diag;
 }
 
-/* In a child that has our descriptors: a process that has several threads can't enter a user namespace. */
+/* Runs in a child that shares the descriptors, because a process with several threads can't enter a user
+ * namespace. */
 static int enter_and_open(int network, int users, int place)
 {
     int diag = -1;
@@ -60,7 +61,7 @@ int diag_open_at(int process)
     return -1;
 }
 
-/* `at` are the attributes of a socket. */
+/* `at`: the attributes of a socket. */
 static bool is_bound(const char *at, size_t left, uint32_t device, uint32_t inode)
 {
     struct nlattr attribute;
@@ -104,7 +105,7 @@ enum diag_answer diag_read(const void *answer, size_t length, struct diag_questi
     return length == 0 ? DIAG_MORE : DIAG_FAULT;
 }
 
-/* `socket`: that one alone, by the lower half of its number (0: all that listen). */
+/* `socket`: asks for this socket only, by the lower half of its inode number; 0: for all that listen. */
 static int ask(int diag, uint32_t socket, uint32_t device, uint32_t inode)
 {
     static char answer[32768];
@@ -128,7 +129,7 @@ static int ask(int diag, uint32_t socket, uint32_t device, uint32_t inode)
                                 : diag_read(answer, (size_t)got, &question);
         if (said == DIAG_FAULT)
             return -1;
-        if (socket != 0) /* one answer, and no end of many */
+        if (socket != 0) /* the reply to a single socket is one message */
             return question.found ? 1 : 0;
         if (said == DIAG_END)
             return question.found ? 1 : question.cut ? -1 : 0;

@@ -15,23 +15,24 @@
 
 enum {
     DNS = 53, PROXY = 3128, BLOCK = 127 << 8 | 77,
-    HEAD = 12, RECORD = 16, /* bytes of a message (RFC 1035, 4.1) */
+    HEAD = 12, RECORD = 16, /* sizes in a message (RFC 1035, 4.1) */
     ADDRESS = 1, INTERNET = 1, FAILED = 2, UNKNOWN = 3,
     LONGEST = 253, MOST_NAMES = 4096, MOST_PORTS = 64, TUNNELS = 256, BACKLOG = 128, ANSWER = 8192
 };
 
 static int resolver = -1, listeners[MOST_PORTS];
 static size_t listener_count;
-static struct strv known; /* the name of 127.77.0.1, and so on */
+static struct strv known; /* the name of 127.77.0.1, then that of 127.77.0.2, and so on */
 
 bool dns_wanted(const struct run *run)
 {
-    return run->plan.names.patterns.count > 0 && !has_kernel(run); /* which asks its own (guestnet.c) */
+    /* The guest kernel has a resolver of its own (guestnet.c). */
+    return run->plan.names.patterns.count > 0 && !has_kernel(run);
 }
 
-/* ---- the resolver */
 
-/* The question's name, in small letters without a dot at its end: where it ends, or 0 if malformed. */
+/* Reads the name in a query, in lower case and without a dot at its end. Returns the position after it, or 0
+ * if it is malformed. */
 static size_t read_name(const unsigned char *message, size_t length, char *name)
 {
     size_t at = HEAD, end = 0;
@@ -54,7 +55,7 @@ static size_t read_name(const unsigned char *message, size_t length, char *name)
     return at < length && end > 0 ? at + 1 : 0;
 }
 
-/* As in network.allow: a name, names below one (`*.name`), all (`*`). */
+/* The patterns of network.allow: a name, all names below one (`*.name`), all names (`*`). */
 static bool is_listed(const struct strv *patterns, const char *name)
 {
     size_t length = strlen(name);
@@ -68,7 +69,8 @@ static bool is_listed(const struct strv *patterns, const char *name)
     return false;
 }
 
-/* Which of the names that have an address it is; a new one gets the next. MOST_NAMES where there is none left. */
+/* The index of a name among those that have an address; a new name gets the next one. MOST_NAMES: none is
+ * left. */
 static size_t number_of(struct strv *names, const char *name)
 {
     size_t index = 0;
@@ -94,7 +96,7 @@ size_t dns_answer(const struct strv *patterns, struct strv *names, const unsigne
     size_t number = found && kind == ADDRESS ? number_of(names, name) : MOST_NAMES;
     bool given = number < MOST_NAMES;
     memcpy(answer, question, end += 4);
-    answer[2] = (unsigned char)(0x84 | (question[2] & 1)); /* an answer of who knows, as it was asked (RD) */
+    answer[2] = (unsigned char)(0x84 | (question[2] & 1)); /* an authoritative answer; RD as in the query */
     answer[3] = (unsigned char)(0x80 | (!found ? UNKNOWN : kind == ADDRESS && !given ? FAILED : 0));
     memcpy(answer + 4, (const unsigned char[]){0, 1, 0, given, 0, 0, 0, 0}, 8);
     if (!given)
@@ -116,9 +118,9 @@ static void answer_one(const struct run *run)
         sendto(resolver, answer, length, MSG_DONTWAIT, (struct sockaddr *)&client, size);
 }
 
-/* ---- a connection, in a separate process */
+/* ---- one connection, in a separate process */
 
-/* Byte by byte, so that nothing is read of what comes behind the head. */
+/* Reads byte by byte, so that no data after the reply's head is consumed. */
 static bool is_let_through(int proxy)
 {
     char head[ANSWER + 1];
@@ -152,7 +154,7 @@ static void lead(const struct run *run, int end)
     setsockopt(end, SOL_SOCKET, SO_LINGER, &now, sizeof now);
 }
 
-static size_t led; /* connections */
+static size_t led; /* number of open connections */
 
 static void accept_one(const struct run *run, int listener)
 {
@@ -169,7 +171,7 @@ static void accept_one(const struct run *run, int listener)
     close(end);
 }
 
-/* ---- all of it, inside the sandbox's network */
+/* ---- in the sandbox's network namespace */
 
 static bool listens(int end, unsigned long address, int port)
 {
@@ -188,7 +190,8 @@ void dns_listen(const struct run *run)
             die_errno("port %s can't be listened on inside", ports->at[index]);
         listeners[listener_count++] = end;
     }
-    resolver = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* at last: who waits for names sees it */
+    /* Last, because programs that wait for the resolver look for this socket. */
+    resolver = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (!listens(resolver, INADDR_LOOPBACK, DNS))
         die_errno("names can't be resolved inside");
 }
@@ -200,7 +203,7 @@ _Noreturn static void serve(const struct run *run)
         while (led > 0 && waitpid(-1, NULL, WNOHANG) > 0)
             led--;
         waiting[0] = (struct pollfd){.fd = resolver, .events = POLLIN};
-        for (size_t index = 0; index < listener_count; index++) /* who comes beyond waits */
+        for (size_t index = 0; index < listener_count; index++) /* further connections wait */
             waiting[1 + index] = (struct pollfd){.fd = led < TUNNELS ? listeners[index] : -1, .events = POLLIN};
         if (poll(waiting, 1 + listener_count, led < TUNNELS ? -1 : 50) <= 0)
             continue;

@@ -1,11 +1,11 @@
-/* Reads a launch plan or run document (document.h), strictly: an unknown field, one that is there twice, or another
- * version is an error. */
+/* Parses a launch plan or run document (document.h), strictly: an unknown field, a field that occurs twice,
+ * or another version is an error. */
 
 #include "document.h"
 
 enum { DIGITS = 15 };
 
-/* Decimal, one spelling for each number; -1 for all else. */
+/* Decimal, with one spelling for each number; -1 for anything else. */
 static long number(const char *word)
 {
     size_t length = strspn(word, "0123456789");
@@ -14,7 +14,7 @@ static long number(const char *word)
     return strtol(word, NULL, 10);
 }
 
-/* Fills a field with `count` words, which are at `at`. */
+/* Fills in a field from `count` words at `at`. */
 static const char *fill(void *into, const struct field *field, long count, char **at, const char *end)
 {
     char *place = (char *)into + field->at;

@@ -17,7 +17,7 @@ void egress_check(struct run *run)
         die("the policy allows the proxy only, and no proxy runs: start this with \"sandwright run\"");
 }
 
-/* `way-` and the run's part of its name, which the launcher knows as well as the monitor. */
+/* The directory `way-` with the last part of the run's name, which launcher and monitor both know. */
 static const char *way(const struct run *run)
 {
     return xasprintf("%s/way-%s", directory, strrchr(run->name, '-') + 1);
@@ -36,7 +36,7 @@ static const char *asked(struct run *run, pid_t process, bool wait)
     static char answer[512];
     const char *line = xasprintf("%s %d %s\n", strrchr(way(run), '/') + 1, (int)process, wait ? "wait" : "up");
     const char *pipe = xasprintf("%s/answer", way(run));
-    memset(answer, 0, sizeof answer); /* of an earlier start */
+    memset(answer, 0, sizeof answer); /* may contain the reply to an earlier start */
     egress_close(run);
     if (mkdir(way(run), 0700) != 0 || mkfifo(pipe, 0600) != 0)
         return "the proxy can not be asked";
@@ -63,7 +63,7 @@ bool egress_open(struct run *run, pid_t process, bool wait)
     return false;
 }
 
-/* The file `greeting`: the port, a line feed, and the greeting. */
+/* The file `greeting` contains the port, a newline, and the greeting. */
 const char *egress_greeting(int *port)
 {
     char *content = read_file(AT_FDCWD, xasprintf("%s/greeting", directory), 1024, NULL), *line;

@@ -1,9 +1,10 @@
-/*
- * Docker and Podman: starts and ends a run's container by their client, `docker run` or `podman run`, which is our
- * child; the container is no descendant of ours. Gives 125 where no container was started, else the command's status.
+/* Docker and Podman: starts and ends a container with the engine's client. `docker run` or `podman run` is
+ * the monitor's child, but the container is not its descendant. The exit status is 125 if no container was
+ * started, otherwise the command's.
  *
- * The container has a unique name, run->name, and is removed by it, however we end. Variables that are passed on are
- * named to the client, which takes their values from its own environment: none is an argument.
+ * The container has a unique name, run->name, by which it is removed however the run ends. Variables for the
+ * command are named to the client, which takes the values from its own environment, so that no value is
+ * visible in an argument.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -72,7 +73,7 @@ const char *refusal(void)
     return strrchr(line, '\n') != NULL ? strrchr(line, '\n') + 1 : line;
 }
 
-/* Podman of another machine, or of another user. */
+/* Podman's service runs on another machine, or as another user. */
 bool is_remote(void)
 {
     return is_set("CONTAINER_HOST") || is_set("CONTAINER_CONNECTION");
@@ -101,12 +102,14 @@ static void engine_prepare(struct run *run)
     gone = true;
     choose_cid(run);
     rundir_make(run, plan->engine.client);
-    if (is_podman(run) && chdir(run->state) != 0) /* its monitor may make a file `oom` where it is started */
+    /* Podman's monitor may create a file `oom` in its working directory. */
+    if (is_podman(run) && chdir(run->state) != 0)
         die_errno("%s can't be entered", run->state);
     if (plan->engine.watched) {
         watch.pid_file = xasprintf("%s/pid", run->state);
         watch.opaque = plan->image.root != NULL;
-        if (!is_podman(run) || !is_remote()) { /* else no process here has the container's mounts */
+        /* Otherwise no process on this machine has the container's mounts. */
+        if (!is_podman(run) || !is_remote()) {
             make_gate(run);
             watch.gate = run->gate;
         }
@@ -128,7 +131,8 @@ static void engine_start(struct run *run)
     for (size_t index = 0; index < run->plan.engine.unset.count; index++)
         unsetenv(run->plan.engine.unset.at[index]);
     if (is_podman(run)) {
-        signal(SIGINT, SIG_DFL); /* what Podman starts inherits that a key is ignored */
+        /* Programs that Podman starts would inherit that these signals are ignored. */
+        signal(SIGINT, SIG_DFL);
         signal(SIGQUIT, SIG_DFL);
     }
     if (requests >= 0)
@@ -136,7 +140,6 @@ static void engine_start(struct run *run)
     execv(client, words.at);
 }
 
-/* ---- while it runs */
 
 static void look_later(struct run *run)
 {
@@ -155,14 +158,15 @@ static void engine_started(struct run *run)
         look_later(run);
 }
 
-/* The content of --cidfile, which may lie where a program inside can write. */
+/* The content of the file of --cidfile, which a program inside may be able to write. */
 static char *container(void)
 {
     char *number = first_line(cid);
     return number != NULL && number[0] != '\0' && number[strspn(number, "0123456789abcdef")] == '\0' ? number : NULL;
 }
 
-/* The container's first process; 0 while there is none, -1 where it can't be known. Podman's monitor is its parent. */
+/* The PID of the container's first process; 0: not started yet; -1: can't be found out. Its parent is
+ * Podman's monitor. */
 static pid_t first_of(struct run *run)
 {
     if (!is_podman(run))
@@ -171,7 +175,7 @@ static pid_t first_of(struct run *run)
     return first > 0 && monitor > 0 && parent_of(first) == monitor ? first : 0;
 }
 
-/* Once it was entered, its number is looked for again, as it could have been another's. */
+/* Enters the network namespace, then looks the PID up again, as it could have been reused before that. */
 static bool opens_ports(struct run *run, pid_t first)
 {
     int network = network_of(first);
@@ -182,7 +186,7 @@ static bool opens_ports(struct run *run, pid_t first)
     return false;
 }
 
-/* Podman writes the number of the container's first process for who watches; Docker has to be asked. */
+/* Podman writes the PID of the container's first process to a file for the watch. Docker has to be asked. */
 static void engine_readable(struct run *run)
 {
     unsigned long times;
@@ -193,7 +197,7 @@ static void engine_readable(struct run *run)
     if (first == 0)
         look_later(run);
     else if (first < 0 && run->gate != NULL && !is_podman(run))
-        open_gate(run->gate); /* a machine of its own, whose processes nothing here can look at */
+        open_gate(run->gate); /* the engine runs in a virtual machine, whose processes are not visible here */
     else if (first > 0 && run->watch != NULL && !is_podman(run))
         write_file(AT_FDCWD, xasprintf("%s/pid", run->state), number, strlen(number), 0600);
     if (first != 0 && ports_wanted(run) && !opens_ports(run, first)) {
@@ -213,9 +217,9 @@ void remove_by_force(struct run *run, const char *name)
     ask(run, "rm", "--force", "--volumes", is_podman(run) ? "--time=0" : "--force", name, NULL);
 }
 
-/* Removes the container. The engine creates it even after the client was killed, so that it may yet appear; and the
- * engine may be about to remove it. A client that waits for its terminal to take more doesn't end by itself, and Docker's daemon waits for
- * it. */
+/* Removes the container. An engine creates it even after the client was killed, so it may appear later; or
+ * the engine may be removing it already. A client that waits until it can write to its terminal does not end
+ * by itself, and the Docker daemon waits for it. */
 static void engine_remove_container(struct run *run)
 {
     char *name = xasprintf("name=^%s$", run->name);
@@ -236,8 +240,8 @@ static void engine_remove_container(struct run *run)
     warn("%s does not answer: %s may still exist", title(run), run->name);
 }
 
-/* A client that was killed may leave a container that Podman does not know of, with its monitor (conmon(8)), which is
- * a descendant of ours; and what the runtime keeps of it. */
+/* If the client was killed, it may leave a container that Podman does not know. Its monitor (conmon(8)) is a
+ * descendant of the launcher then. Removes that, and the runtime's state. */
 static void remove_unknown(struct run *run)
 {
     char *runtime, *output;
@@ -252,8 +256,9 @@ static void remove_unknown(struct run *run)
     capture(argv, &output, ASKING, false);
 }
 
-/* Podman's client before 4.5 passes signals on only when the command runs already, and dies of one that comes before
- * (containers/podman#17489): they go to the container itself, and to the client while there is none. */
+/* Before version 4.5, Podman's client forwards signals only while the command runs, and is killed by an
+ * earlier one (containers/podman#17489). Signals therefore go to the container itself, or to the client if
+ * there is no container. */
 static bool engine_deliver(struct run *run, int number)
 {
     signalled = signalled || (number != SIGWINCH && number != SIGTSTP && number != SIGCONT);
@@ -261,14 +266,13 @@ static bool engine_deliver(struct run *run, int number)
            kill(run->child, number) == 0;
 }
 
-/* ---- at the end */
 
 static int engine_status(struct run *run, int ended)
 {
     int code = refused ? NOT_RUN : exit_status(ended);
     if (code == NOT_RUN && container() == NULL) {
         gone = true;
-        /* An engine that does not answer has said so. */
+        /* An engine that does not answer has reported that itself. */
         if (ask(run, "image", "inspect", "--format", ".", run->plan.engine.started.at[0], NULL) == NULL &&
             ask(run, "ps", "--quiet", NULL) != NULL)
             warn("%s", run->plan.engine.image_missing);

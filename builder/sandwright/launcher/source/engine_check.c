@@ -1,15 +1,15 @@
-/* Docker and Podman: refuses a run, before anything is created, that this engine can't keep: limits without a cgroup
- * (rootless Podman), user.mapping or network.expose with a remote engine, user.mapping with Docker's userns-remap, a
- * writable mount below a read-only path, an image that steers the runtime. */
+/* Docker and Podman: refuses a run, before anything is created, if the engine can't enforce it: limits
+ * without a cgroup (rootless Podman), user.mapping or network.expose with a remote engine, user.mapping with
+ * Docker's userns-remap, a writable mount below a read-only path, an image that configures the runtime. */
 #define _GNU_SOURCE
 #include <sys/utsname.h>
 
 #include "engine.h"
 #include "watch.h"
 
-static char *facts; /* what `docker info` said */
+static char *facts; /* the output of `docker info` */
 
-/* r or w for the mount at a path, 0 without one. */
+/* `r` or `w` for the mount at a path; 0: none. */
 static char shown_at(const struct plan *plan, const char *path)
 {
     for (size_t index = 0; index < plan->engine.binds.count; index++)
@@ -18,7 +18,8 @@ static char shown_at(const struct plan *plan, const char *path)
     return 0;
 }
 
-/* Docker makes mounts below read-only too since 25 (API 1.44), with Linux 5.12. */
+/* Since version 25 (API 1.44), Docker also makes the mounts below a read-only one read-only, with Linux
+ * 5.12. */
 static bool closes_below(struct run *run)
 {
     struct utsname system;
@@ -57,7 +58,7 @@ static const char *is_true(const char *json, const char *name)
     return strstr(json, xasprintf("\"%s\":true", name)) != NULL ? "true" : "false";
 }
 
-/* One answer for all that is asked of a daemon. */
+/* Asks the daemon once, for all features. */
 static const char *docker_facts(struct run *run)
 {
     const char *json = facts == NULL ? ask_daemon("/info") : NULL;
@@ -71,13 +72,13 @@ static const char *docker_facts(struct run *run)
     return facts = facts != NULL ? facts : xasprintf("%s", "");
 }
 
-/* The daemon that root of this machine runs need not be asked. */
+/* The default daemon of this machine, which runs as root, need not be asked. */
 bool docker_is(struct run *run, const char *what)
 {
     return !is_podman(run) && (run->plan.uid >= 0 || !usual_daemon()) && strstr(docker_facts(run), what) != NULL;
 }
 
-/* A limit that the machine can't keep, an engine leaves out with a warning. */
+/* An engine drops a limit that the machine can't enforce, and only warns. */
 static void check_controllers(struct run *run)
 {
     bool rootless = is_podman(run) && geteuid() != 0;
@@ -100,13 +101,13 @@ static void check_controllers(struct run *run)
                    name);
         if (access(xasprintf("/sys/fs/cgroup/%s", name), F_OK) == 0)
             continue;
-        /* The daemon's machine may be another. */
+        /* The daemon may run on another machine. */
         if (is_podman(run) || strstr(docker_facts(run), xasprintf("%s=true ", name)) == NULL)
             die("%s has no cgroup for %s here: resources.memory, cpus and pids need one", title(run), name);
     }
 }
 
-/* The root that gVisor's sandbox runs on: shown to the container read-only, and shared. */
+/* The root for gVisor's sandbox: it is mounted read-only in the container, and shared by runs. */
 static void check_root(struct run *run)
 {
     const char *given = is_set("SANDWRIGHT_ROOTFS") ? getenv("SANDWRIGHT_ROOTFS") : xasprintf("%s/rootfs", run->directory);
@@ -131,9 +132,10 @@ static bool documents_only(const char *key)
     return false;
 }
 
-/* Podman hands an image's annotations on to the runtime. They steer it: crun takes another filter of system calls, a
- * handler and groups from them (crun(1), run.oci.*), and both runtimes properties of the systemd scope. No name makes an
- * image ours: sandwright/… may be a stranger's repository of Docker Hub. */
+/* Podman passes an image's annotations to the runtime, and these configure it: crun reads another seccomp
+ * filter, a handler and groups from them (crun(1), run.oci.*), and both runtimes read properties of the
+ * systemd scope. An image's name does not show that it is ours: sandwright/… may be another user's repository
+ * on Docker Hub. */
 void check_annotations(struct run *run, const char *image, const char *missing)
 {
     char *keys = ask(run, "image", "inspect", "--format",

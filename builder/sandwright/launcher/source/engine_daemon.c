@@ -29,7 +29,7 @@ static const char *socket_path(void)
     return usual_daemon() ? USUAL : NULL;
 }
 
-/* What the daemon answers, or its beginning; NULL when it can't be asked. */
+/* The daemon's reply, or its beginning; NULL if it can't be asked. */
 const char *ask_daemon(const char *what)
 {
     static char said[ANSWER];
@@ -53,7 +53,7 @@ const char *ask_daemon(const char *what)
     return length > 0 ? said : NULL;
 }
 
-/* The daemon may be on another machine; then the number is another process here. */
+/* If the daemon runs on another machine, the PID belongs to some other process here. */
 pid_t first_process(struct run *run)
 {
     return process_of(run, run->name);
@@ -67,7 +67,8 @@ pid_t process_of(struct run *run, const char *name)
         if ((said = strstr(said, "{\"Id\":\"")) == NULL)
             return 0;
         said += strlen("{\"Id\":\"");
-        if ((found = strstr(said, "\"Pid\":")) == NULL) /* in words of the command, quotes are escaped */
+        /* Quotes in the command's words are escaped, so this matches no word of the command. */
+        if ((found = strstr(said, "\"Pid\":")) == NULL)
             return -1;
         found += strlen("\"Pid\":");
     } else {

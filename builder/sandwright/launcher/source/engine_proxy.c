@@ -1,7 +1,6 @@
-/*
- * The proxy of Docker and Podman is on two networks: one that leads nowhere, which the sandbox is on, and one that leads
- * out, which is $SANDWRIGHT_NETWORK, or the engine's usual one. The first has no address of the host's either.
- */
+/* The proxy of Docker and Podman runs in a container on two networks: an internal one, which the sandbox is
+ * on, and one that leads out, $SANDWRIGHT_NETWORK or the engine's default network. On the internal one, the
+ * host has no address either. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -21,8 +20,8 @@ static char *proxy(const struct run *run)
     return xasprintf("%s-proxy", run->name);
 }
 
-/* The addresses that are values of a name in JSON, a line each: what is behind an address, as a prefix, stays only
- * where `whole` says so. */
+/* The addresses that are values of `name` in JSON, one per line after `before`. `whole`: keeps the prefix
+ * length after an address. */
 static char *addresses(const char *json, const char *name, const char *before, bool whole)
 {
     char *found = xasprintf("%s", "");
@@ -38,8 +37,8 @@ static char *addresses(const char *json, const char *name, const char *before, b
     return found;
 }
 
-/* A line for each address of this machine that others can reach, and for its form under NAT64 (RFC 6052): by no name may a
- * sandbox come back to it. */
+/* A line for each address of this machine that other machines can reach, and for its NAT64 form (RFC 6052):
+ * no host name may lead a sandbox back to this machine. */
 static char *own_addresses(void)
 {
     struct ifaddrs *all, *each;
@@ -55,7 +54,7 @@ static char *own_addresses(void)
             continue;
         inet_ntop(family, address, word, sizeof word);
         if (strncmp(word, "127.", 4) == 0 || strcmp(word, "::1") == 0 || strncmp(word, "fe80:", 5) == 0)
-            continue; /* they are refused anyway */
+            continue; /* the proxy refuses these in any case */
         found = xasprintf("%sacl sw_never dst %s\n", found, word);
         if (family == AF_INET)
             found = xasprintf("%sacl sw_never dst 64:ff9b::%s\n", found, word);
@@ -64,7 +63,8 @@ static char *own_addresses(void)
     return found;
 }
 
-/* Only that network is served, without the host's end of it: otherwise any client of the proxy's other address. */
+/* The proxy serves the internal network only, without the host's address there. Otherwise it would serve any
+ * client that reaches its other address. */
 static const char *write_clients(struct run *run)
 {
     const char *json = ask(run, "network", "inspect", inside(run), NULL);
@@ -87,8 +87,9 @@ static void wait_for_it(struct run *run)
     }
 }
 
-/* The proxy's address in the sandbox's network. Where the engine's usual network isn't there (Docker's `"bridge": "none"`),
- * Docker starts a container all the same, in no network, and connects it to none: nothing would reach the proxy. */
+/* The proxy's address in the internal network. If the engine's default network does not exist (Docker's
+ * `"bridge": "none"`), Docker still starts the container, but connects it to no network, and the proxy would
+ * be unreachable. */
 static const char *address(struct run *run)
 {
     char *said = ask(run, "inspect", "--format",
@@ -105,8 +106,8 @@ static const char *address(struct run *run)
     return said;
 }
 
-/* What answers to names is started in the container's network, which is to be entered: its machine has to be this one, and
- * only root may enter what Docker makes. Else programs have to use the proxy themselves. */
+/* The resolver is started in the container's network namespace, which must be on this machine, and which only
+ * root can enter if Docker has created it. Otherwise programs have to use the proxy variables. */
 static void find_names(struct run *run, const char *proxy_address, struct strv *options)
 {
     bool here = is_podman(run) ? !is_remote() : geteuid() == 0 && process_of(run, proxy(run)) > 0;
@@ -149,20 +150,21 @@ void proxy_start(struct run *run, struct strv *options)
     const char *hosts = make_file(run, "hosts", xasprintf("%s%s\tproxy\n", checked_artifact(run, "hosts", &length), reached), 0644);
     strv_push(options, xasprintf("--mount=type=bind,readonly,%s,dst=/etc/hosts", mount_source(hosts)));
     strv_push(options, xasprintf("--network=%s", inside(run)));
-    /* Not by a link-local address either, which the host's end of the network may have. */
+    /* Also disables link-local addresses, because the host's end of the network may have one. */
     if (access("/proc/sys/net/ipv6", F_OK) == 0) {
         strv_push(options, xasprintf("--sysctl=net.ipv6.conf.all.disable_ipv6=1"));
         strv_push(options, xasprintf("--sysctl=net.ipv6.conf.default.disable_ipv6=1"));
     }
 }
 
-/* Removes the proxy and its network, which no sandbox is on any more. */
+/* Removes the proxy and the internal network, on which no sandbox is left. */
 void proxy_remove(struct run *run)
 {
     remove_by_force(run, proxy(run));
     for (long until = milliseconds() + REMOVING; milliseconds() < until && ask(run, "network", "inspect", inside(run), NULL) != NULL;)
         if (ask(run, "network", "rm", inside(run), NULL) == NULL) {
-            /* Docker can forget a container and not its place in the network, which then never goes by itself. */
+            /* Docker can lose a container but keep its endpoint in the network, which then can't be removed
+             * without this. */
             remove_by_force(run, proxy(run));
             ask(run, "network", "disconnect", "--force", inside(run), proxy(run), NULL);
             poll(NULL, 0, 100);

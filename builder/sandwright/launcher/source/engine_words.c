@@ -1,11 +1,12 @@
-/* The arguments of `docker run` and `podman run` that depend on the run: files of accounts, hidden paths, limits of open
- * files and processes, variables, the host's CA certificates, the first process. The others were rendered. */
+/* The arguments of `docker run` and `podman run` that depend on the run: account files, hidden paths, limits
+ * on open files and processes, variables, the host's CA certificates, init. The other arguments were
+ * rendered. */
 #define _GNU_SOURCE
 #include <sys/resource.h>
 
 #include "engine.h"
 
-enum { NPROC = 32768, NOFILE = 1048576, MOST = 1 << 24 /* bytes of a list of accounts */ };
+enum { NPROC = 32768, NOFILE = 1048576, MOST = 1 << 24 /* maximal size of /etc/subuid in bytes */ };
 
 static struct strv words;
 
@@ -40,7 +41,8 @@ const char *make_file(const struct run *run, const char *name, const char *conte
     return path;
 }
 
-/* A hidden path is a file without permissions. gVisor puts one over it itself, and opens it for that. */
+/* A hidden path is covered by a file without permissions. gVisor creates that mount itself, and has to open
+ * the file. */
 static void add_hidden(struct run *run)
 {
     if (run->plan.engine.hidden_files.count == 0)
@@ -50,7 +52,7 @@ static void add_hidden(struct run *run)
         add_file(nothing, run->plan.engine.hidden_files.at[index]);
 }
 
-/* Over placeholders: something in memory has no `.gitignore` in it. */
+/* Covers placeholders with a directory of the run: a tmpfs could contain no `.gitignore`. */
 static void add_ignored(struct run *run)
 {
     const char *source = run->plan.ignored.count > 0 ? rundir_make_ignored(run) : NULL;
@@ -65,7 +67,8 @@ static void add_root_account(struct run *run)
                                            run->plan.engine.home), 0644), "dst=/etc/passwd");
 }
 
-/* Only who has been given other numbers can be himself inside; anybody else is root there, which is himself outside. */
+/* Whether a caller has subordinate IDs. Only then can the caller keep the own ID inside; otherwise the caller
+ * is root inside, which is the caller's account outside. */
 static bool has_numbers(const struct strv *callers)
 {
     char *list = read_file(AT_FDCWD, "/etc/subuid", MOST, NULL), *line;
@@ -87,7 +90,7 @@ static void add_account(struct run *run)
         strv_push(&words, xasprintf("--user=0:0"));
         add_root_account(run);
     } else if (docker_is(run, "name=rootless")) {
-        /* Root of a Docker without root is its caller, and other numbers are not mapped. */
+        /* In rootless Docker, root inside is the caller, and no other ID is mapped. */
         strv_push(&words, xasprintf("--user=0:0"));
         add_root_account(run);
     } else {
@@ -102,8 +105,8 @@ static rlim_t hard_limit(int resource, rlim_t most)
     return getrlimit(resource, &limit) != 0 || limit.rlim_max > most ? most : limit.rlim_max;
 }
 
-/* Left to itself, Podman asks for more than the caller has, which needs a right that containers and CI machines lack;
- * of processes it can pass on 32768 (seen with 4.3). */
+/* Without this option, Podman asks for a higher limit than the caller's, which needs a capability that
+ * containers and CI machines lack. For processes, it can pass on 32768 (seen with 4.3). */
 char *most_processes(void)
 {
     unsigned long limit = hard_limit(RLIMIT_NPROC, NPROC);
@@ -127,12 +130,13 @@ static void add_podman(struct run *run)
         strv_push(&words, xasprintf("--ulimit=nofile=%lu:%lu", limit, limit));
 }
 
-/* In the container the session program takes the variables' values from its own environment, by these names. */
+/* In gVisor's container, the session program takes the values of these variables from its own environment. */
 static void add_outer(struct run *run, const char *names)
 {
     add_file(run->image_root, "dst=/sandwright/rootfs");
     strv_push(&words, xasprintf("--env=SANDWRIGHT_PASSED=%s", names));
-    if (is_set("SANDWRIGHT_RUNSC_LOG")) { /* a directory, in which what runsc writes of itself is kept, run by run */
+    /* A directory that keeps runsc's logs, in one directory for each run. */
+    if (is_set("SANDWRIGHT_RUNSC_LOG")) {
         const char *logs = getenv("SANDWRIGHT_RUNSC_LOG"), *own = xasprintf("%s/%s", logs, run->name);
         if (mkdir(own, 0700) != 0 || (own = realpath(own, NULL)) == NULL)
             die("no directory can be made in %s", logs);
@@ -146,8 +150,8 @@ static void add_places(const struct run *run, const struct strv *places, const c
         add_file(source, xasprintf("dst=%s%s", run->image_root != NULL ? "/sandwright/rootfs" : "", places->at[index]));
 }
 
-/* The host's authorities in place of the image's; gVisor's are those of the root that its container is shown. The variables
- * that name them, each behind a blank. */
+/* Mounts the host's CA certificates over the image's; for gVisor, over those in its sandbox's root. Returns
+ * the variables that name them, each after a blank. */
 static const char *add_authorities(struct run *run)
 {
     const char *copy = authorities_copy(run), *names = "", *store;
@@ -170,7 +174,7 @@ static void add_variables(struct run *run)
     for (size_t index = 0; index < run->passed.count; index++) {
         char *name = xasprintf("%.*s", (int)strcspn(run->passed.at[index], "="), run->passed.at[index]);
         names = xasprintf("%s %s", names, name);
-        /* The client's own PATH is another than the command's: that alone is an argument. */
+        /* The client's PATH differs from the command's, so the command's is passed as an argument. */
         if (strcmp(name, "PATH") == 0 && strcmp(run->path, run->given_path) != 0)
             name = run->passed.at[index];
         strv_push(&words, xasprintf("--env=%s", name));
@@ -179,7 +183,7 @@ static void add_variables(struct run *run)
         add_outer(run, names);
 }
 
-/* Behind the image: init, and what the plan and the run make of the command. */
+/* After the image: init, with the words that the plan and the run add to the command. */
 static void add_init(struct run *run, bool requests)
 {
     char *const stop_fd = xasprintf("%s/bell", run->state), *const first[] = {"/.sandwright-init", dns_wanted(run) ? "--init-named" : "--init",
@@ -232,7 +236,8 @@ struct strv engine_words(struct run *run, const char *cid, bool requests)
         strv_push(&words, xasprintf("--preserve-fds=1"));
     add_account(run);
     for (size_t index = 0; index + 1 < plan->engine.files_inside.count; index += 2)
-        if (!dns_wanted(run) || strcmp(plan->engine.files_inside.at[index], "resolv.conf") != 0) /* the run's own is there */
+        /* The run has its own resolv.conf then. */
+        if (!dns_wanted(run) || strcmp(plan->engine.files_inside.at[index], "resolv.conf") != 0)
             add_file(xasprintf("%s/%s", run->directory, plan->engine.files_inside.at[index]), plan->engine.files_inside.at[index + 1]);
     if (plan->shims.enabled)
         strv_push(&words, xasprintf("--mount=type=bind,readonly,bind-propagation=rprivate,%s,dst=%s",

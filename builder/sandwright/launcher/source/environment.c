@@ -1,4 +1,4 @@
-/* Chooses the command's environment variables: those of the host that the policy passes on, with their
+/* Chooses the command's environment: the variables of the host that the policy passes on, with their
  * values. */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -13,7 +13,7 @@ bool is_set(const char *name)
     return value != NULL && value[0] != '\0';
 }
 
-/* What a shell can't hold is not passed on. */
+/* A variable with a name that shells can't use is not passed on. */
 static bool is_name(const char *name, size_t length)
 {
     for (size_t index = 0; index < length; index++)
@@ -35,7 +35,7 @@ static bool is_among(const struct strv *patterns, const char *name, size_t lengt
     return false;
 }
 
-/* Of a name that is there twice the last counts, as in a shell. */
+/* If a name occurs twice, the last value counts, as in a shell. */
 static void pass(struct strv *passed, char *variable, size_t length)
 {
     for (size_t index = 0; index < passed->count; index++)
@@ -62,7 +62,7 @@ void choose_environment(struct run *run)
     }
 }
 
-/* What engines and runtimes get is JSON, where another byte would become a replacement character. */
+/* Engines and runtimes read JSON, in which any other byte would be replaced. */
 static bool is_utf8(const char *word)
 {
     const unsigned char *at = (const unsigned char *)word;

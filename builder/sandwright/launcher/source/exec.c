@@ -1,5 +1,5 @@
-/* Executes a command, looked up on PATH as by a shell (execvp(3)). Exits with 127 if it isn't found, with 126 if it can't
- * be executed, and says why. */
+/* Executes a command, searched on PATH as by a shell (execvp(3)). Exits with 127 if it isn't found, with 126
+ * if it can't be executed, after a message. */
 #define _GNU_SOURCE
 
 #include "launch.h"
@@ -8,7 +8,7 @@ static bool exec_at(char **command, char *const *environment, const char *path, 
 {
     execve(path, command, environment);
     *why = errno;
-    if (errno == ENOEXEC) { /* as exec*p(3) does */
+    if (errno == ENOEXEC) { /* a script without an interpreter line, as in exec*p(3) */
         struct strv script = {0};
         strv_push(&script, "/bin/sh");
         strv_push(&script, (char *)path);
@@ -42,7 +42,7 @@ bool exec_succeeded(int file)
     return got == 0;
 }
 
-/* A place that may not be looked at has nothing. */
+/* A directory that can't be searched counts as empty. */
 _Noreturn void exec_command(char **command, char *const *environment)
 {
     int why = ENOENT, last = ENOENT;

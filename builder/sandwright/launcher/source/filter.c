@@ -5,7 +5,7 @@
 #include "filter.h"
 #include "utils.h"
 
-enum { MAX_ERRNO = 4095 }; /* as the kernel has it, which a filter's larger one becomes */
+enum { MAX_ERRNO = 4095 }; /* the kernel reduces larger errors to this one */
 
 static bool is_known(const struct sock_filter *at, size_t index, size_t count)
 {
@@ -29,7 +29,7 @@ static bool is_known(const struct sock_filter *at, size_t index, size_t count)
     }
 }
 
-/* Jumps lead forward only, and none beyond the end: each call comes to an answer. */
+/* Jumps lead forward only, and not beyond the end, so that the program ends for each call. */
 bool filter_parse(const char *bytes, size_t length, struct program *program)
 {
     *program = (struct program){NULL, length / sizeof(struct sock_filter)};
@@ -79,7 +79,8 @@ uint32_t filter_action(const struct program *program, const struct seccomp_data 
 
 bool is_refusal(uint32_t action)
 {
-    uint32_t error = action & SECCOMP_RET_DATA; /* with 0, the call is skipped and says that all went well */
+    /* With error 0, the call is skipped and seems to have succeeded. */
+    uint32_t error = action & SECCOMP_RET_DATA;
     return (action & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO && error != ENOSYS && error != 0;
 }
 
@@ -102,7 +103,8 @@ int filters_refusal(const struct program *filters, size_t count, const struct se
     return 0;
 }
 
-/* What one lets go, the next decides: as before, the strictest answer counts, and of errors the first one. */
+/* A call that one filter allows is decided by the next one. As with separate filters, the strictest action
+ * counts, and of several errors the first one. */
 static void append(struct program *whole, const struct program *part, bool last)
 {
     struct sock_filter *at = whole->at + whole->count;
@@ -122,7 +124,7 @@ struct program filters_joined(const struct program *first, const struct program 
     for (size_t index = 0; index < count; index++) {
         if (whole.count + 1 + filters[index].count > MOST_INSTRUCTIONS)
             return (struct program){NULL, 0};
-        if (whole.count > 0) /* each begins with 0 in the register, as the kernel has it */
+        if (whole.count > 0) /* every filter expects 0 in the accumulator, as the kernel sets it */
             whole.at[whole.count++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0);
         struct program part = {whole.at + MOST_INSTRUCTIONS, filters[index].count};
         memcpy(part.at, filters[index].at, part.count * sizeof *part.at);

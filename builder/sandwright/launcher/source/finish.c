@@ -1,4 +1,5 @@
-/* The end of the launcher: it writes denials and the recording, and executes the post-run step that the run document names. */
+/* The end of the launcher: writes denials and the recording, and executes the post-run step that the run
+ * document names. */
 #include "refusals.h"
 #include "launch.h"
 #include "record.h"
@@ -17,7 +18,8 @@ void post_run_take(const struct run_document *document)
     record_take(document);
 }
 
-/* In /proc of the process that reads it: a user namespace of ours has no access there (workspace.c). */
+/* Opens the journal early: its path can be in /proc of the caller, to which the launcher has no access once
+ * it has entered a user namespace (workspace.c). */
 void post_run_open(void)
 {
     if (journal != NULL && (journal_file = open(journal, O_WRONLY | O_APPEND | O_CLOEXEC)) < 0)
@@ -31,7 +33,7 @@ int post_run_journal(void)
 
 void finish(int status)
 {
-    static bool ending; /* functions called here may refuse */
+    static bool ending; /* functions called here may refuse the run, which calls this again */
     if (ending || getpid() != launcher)
         exit(status);
     ending = true;

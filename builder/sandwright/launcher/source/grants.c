@@ -1,6 +1,6 @@
-/* Makes Landlock rules from the granted paths. Rules only grant: a directory with entries that aren't
- * granted gets a rule for each other entry that it has now, and none itself. So no program can list it,
- * and entries that are created there later can't be read. */
+/* Makes Landlock rules from the granted paths. Rules can only allow. If a directory contains entries that are
+ * not granted, each other entry that exists now gets a rule, and the directory itself gets none. Programs can
+ * therefore not list the directory, or read entries that are created there later. */
 #define _GNU_SOURCE
 
 #include "landlock.h"
@@ -19,7 +19,7 @@ struct node {
     const char *name;
     enum grant grant;
     struct node *below, *next;
-    struct stat status; /* of the file, once it has been opened; no links: there is none */
+    struct stat status; /* of the file, once it has been opened; empty for none */
 };
 
 static struct node *entry(struct node *node, const char *name)
@@ -51,7 +51,7 @@ static void add_path(struct node *root, const char *grant, const char *path)
     node->grant = found;
 }
 
-/* Whether something below isn't granted that a rule here would grant. */
+/* Whether a rule here would also allow something below that isn't granted. */
 static bool hides(const struct node *node)
 {
     for (const struct node *each = node->below; each != NULL; each = each->next)
@@ -60,8 +60,8 @@ static bool hides(const struct node *node)
     return false;
 }
 
-/* Whether an entry has a separate rule: by its name, or as the file that is there by such a name. A file system that ignores
- * case has it by another one. */
+/* Whether an entry has a rule of its own: by its name, or because a listed name leads to the same file, as on
+ * a file system that ignores case. */
 static bool is_named(const struct node *node, const char *name, int file)
 {
     struct stat status;
@@ -73,7 +73,7 @@ static bool is_named(const struct node *node, const char *name, int file)
     return false;
 }
 
-/* -1: nothing is there, or nothing can be seen of it. */
+/* -1: the entry does not exist, or is not accessible. */
 static int open_entry(int directory, const char *name, bool *link)
 {
     struct stat status;
@@ -88,7 +88,8 @@ static void grant_entries(const struct node *node, int ruleset, int file, const 
 {
     int directory = open_without_links(file, ".", O_RDONLY | O_DIRECTORY, 0);
     DIR *entries = directory < 0 ? NULL : fdopendir(directory);
-    for (struct dirent *each; (each = next_entry(entries)) != NULL;) { /* unlisted entries are not granted */
+    /* If the directory can't be listed, its entries are not granted. */
+    for (struct dirent *each; (each = next_entry(entries)) != NULL;) {
         bool link;
         _cleanup_close_ int found = open_entry(file, each->d_name, &link);
         if (found >= 0 && !is_named(node, each->d_name, found))

@@ -1,5 +1,5 @@
-/* The files that are mounted over those of an unpacked image (runc, crun, runsc): /etc/passwd, /etc/group, /etc/hosts,
- * /etc/resolv.conf, and the host's CA certificates. */
+/* The files that are mounted over those of an unpacked image (runc, crun, runsc): /etc/passwd, /etc/group,
+ * /etc/hosts, /etc/resolv.conf, and the host's CA certificates. */
 #define _GNU_SOURCE
 
 #include "launch.h"
@@ -10,7 +10,8 @@ static void lay(struct strv *files, const char *inside, const char *source)
     strv_push(files, xasprintf("%s", source));
 }
 
-/* Where the image has the file, and no link there, as nothing is made in an image that others share. */
+/* Only where the image has the file, and no link leads there, because nothing may be created in an image that
+ * runs share. */
 static void lay_over(struct strv *files, const char *image, const char *inside, const char *source)
 {
     struct stat status;
@@ -20,8 +21,8 @@ static void lay_over(struct strv *files, const char *image, const char *inside, 
         lay(files, inside, source);
 }
 
-/* The host's file for name resolution, for a sandbox in the host's network; NULL if the host has no such
- * file. */
+/* A copy of the host's file for name resolution, for a sandbox in the host's network; NULL if the host has no
+ * such file. */
 static const char *copied(const struct run *run, const char *name)
 {
     size_t length;
@@ -34,7 +35,7 @@ static const char *copied(const struct run *run, const char *name)
     return path;
 }
 
-/* In place of the image's, and at the root of the run where it has none. */
+/* Mounts the certificates over the image's files, or at the root if the image has none. */
 static void lay_authorities(struct run *run, const char *image, struct strv *files)
 {
     static char own[] = "/.sandwright-authorities.pem";

@@ -1,15 +1,16 @@
-/*
- * launch-init --init STOP_FD COMMAND [ARGUMENT ...]: the sandbox's init, which starts the command. It is process 1 in every
- * sandbox of bubblewrap (but for method vm), in OCI bundles, and in containers of engines.
+/* launch-init --init STOP_FD COMMAND [ARGUMENT ...]: the sandbox's init, which starts the command. It is
+ * process 1 in every sandbox of bubblewrap (except under method vm), in OCI bundles, and in containers of
+ * engines.
  *
- * It leads the session and starts the command as a job of it, as a shell does (credentials(7)), so that the suspend key
- * stops the command: the kernel stops no group whose members have no parent in their session (job control). It reaps
- * orphans, as tini and catatonit do, forwards signals, and is never ended by one, as process 1 is not
- * (pid_namespaces(7)).
+ * It leads the session, and starts the command as a job in it, as a shell does (credentials(7)), so that the
+ * suspend key can stop the command: the kernel stops no process group whose members have no parent in their
+ * session (job control). It reaps orphans, as tini and catatonit do, and forwards signals. Signals don't end
+ * it, because it is process 1 (pid_namespaces(7)).
  *
- * STOP_FD is how it tells outside that the command has stopped: a descriptor that it writes a byte to, or a file that it
- * reads, which is seen there by inotify(7); `-` without. With `+` before it, it tells that the command was executed
- * instead: the run is detached, so that what stops on its terminal is continued. The command doesn't get the descriptor.
+ * With STOP_FD, init reports outside that the command has stopped: it writes a byte to this descriptor, or
+ * reads from this file, which inotify(7) shows to a process outside; `-`: no report. With `+` before it, init
+ * reports that the command was executed instead: the run is detached, so a command that stops on its terminal
+ * is continued. The command does not inherit the descriptor.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -19,13 +20,12 @@
 
 #include "launch.h"
 
-/* ---- the job */
 static bool controls(void)
 {
     return isatty(0) && tcgetpgrp(0) >= 0;
 }
 
-/* Called on both sides of the fork, as either may come first. */
+/* Called on both sides of the fork, as either may run first. */
 void job_begin(pid_t job)
 {
     sigset_t stop, given;
@@ -38,8 +38,8 @@ void job_begin(pid_t job)
     sigprocmask(SIG_SETMASK, &given, NULL);
 }
 
-/* Signals of keys go to the foreground job of the terminal, or to all processes of the command's job;
- * other signals to the command. */
+/* Signals of keys go to the foreground job of the terminal or, without one, to all processes of the command's
+ * job. Other signals go to the command. */
 void job_signal(pid_t job, int number, bool *stopped)
 {
     pid_t front = controls() ? tcgetpgrp(0) : 0;
@@ -61,7 +61,6 @@ void job_signal(pid_t job, int number, bool *stopped)
     }
 }
 
-/* ---- the first process */
 enum { GATE = 60000, GATE_STEP = 20 }; /* milliseconds */
 static const char *gate;
 
@@ -70,7 +69,7 @@ void init_gate(const char *path)
     gate = path;
 }
 
-/* The mount watch writes to the file when it has compared the mounts that are here. */
+/* The mount watch writes to this file once it has compared the mounts inside. */
 static void wait_for_gate(void)
 {
     struct stat status;
@@ -107,7 +106,8 @@ static void take_stop(const char *word)
     stop_fd = strcmp(word, "-") == 0 ? NULL : word;
     if (stop_end >= 0)
         fcntl(stop_end, F_SETFD, FD_CLOEXEC);
-    if (stop_end >= 0) /* nor can it open it here; what looks at this process from outside has opened it by now */
+    /* No program inside can open it through /proc either; processes outside have opened it by now. */
+    if (stop_end >= 0)
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
@@ -123,13 +123,14 @@ static void ring(void)
     }
 }
 
-/* Without a listener the command goes on: it would be stopped for ever. */
+/* If nobody would notice that the command has stopped, it is continued, as it would be stopped for ever. */
 static void tell_stop(pid_t job, bool *stopped)
 {
     *stopped = true;
     if (tell_outside != NULL)
         tell_outside(STOPPED, 0);
-    else if ((stop_fd == NULL && controls()) || (tells_execution && isatty(0))) /* nobody continues a detached run */
+    /* Nobody continues a detached run. */
+    else if ((stop_fd == NULL && controls()) || (tells_execution && isatty(0)))
         job_signal(job, SIGCONT, stopped);
     else if (!tells_execution)
         ring();
@@ -152,7 +153,7 @@ static _Noreturn void end(int status)
 
 void init_signal(pid_t job, int number, bool *stopped)
 {
-    if (number == SIGTSTP && *stopped) /* what should have continued it was taken back by this one (signal(7)) */
+    if (number == SIGTSTP && *stopped) /* this signal has discarded a pending SIGCONT (signal(7)) */
         tell_stop(job, stopped);
     else
         job_signal(job, number, stopped);
@@ -203,14 +204,15 @@ _Noreturn void init_lead(char **command, char *const *variables)
     blocked = true;
     signal(SIGCHLD, SIG_DFL);
     prctl(PR_SET_NAME, "init");
-    wait_for_gate(); /* signals of that time are pending for the command */
+    wait_for_gate(); /* signals that arrive meanwhile stay pending for the command */
     lead_session();
     pid_t job = pipe2(reports, O_CLOEXEC) != 0 ? -1 : fork();
     if (job < 0)
         die_errno("no process can be made");
     job_begin(job);
     if (job == 0) {
-        if (tell_outside != NULL || getppid() != 1) /* no PID namespace ends with init */
+        /* Without a PID namespace, the kernel does not kill the command when init ends. */
+        if (tell_outside != NULL || getppid() != 1)
             prctl(PR_SET_PDEATHSIG, SIGKILL);
         exec_reports(reports[1]);
         sigprocmask(SIG_SETMASK, &given, NULL);
@@ -220,7 +222,7 @@ _Noreturn void init_lead(char **command, char *const *variables)
     if (exec_succeeded(reports[0]))
         tell_execution();
     if (hear_outside != NULL)
-        raise(SIGIO); /* read what arrived before SIGIO was requested */
+        raise(SIGIO); /* handles data that arrived before SIGIO was requested */
     attend(job, &all);
 }
 

@@ -1,11 +1,13 @@
-/* Landlock: the command restricts itself, before it is executed, by rules that nothing it starts can lift. There are no
- * namespaces, so that this starts where none can be made.
+/* The method landlock: the command restricts itself before it is executed, with rules that nothing it starts
+ * can lift. It needs no namespaces, so it works where none can be created.
  *
- * Without a namespace of processes the run's processes are ended by one of their own domain, the ender. It is in the outer
- * of two domains and the command in the inner one: signals of the outer reach the inner and no other process, so that
- * `kill(-1)` there ends all processes of the run in one call of the kernel, whatever sessions and parents they have given
- * themselves, and those that are being forked. The command reaches no process outside of the inner domain. The ender waits
- * for the end of a socket whose other end only the monitor has. */
+ * Without a PID namespace, the run's processes are killed by one of their own, the ender. There are two
+ * nested Landlock domains: the ender is in the outer one, the command in the inner one. Landlock's scopes let
+ * the ender send signals to both domains, and to no process outside. `kill(-1)` in the ender therefore kills
+ * all processes of the run in one system call, whatever their sessions and parents are, and those that are
+ * just being forked. The command can signal only the inner domain. The ender waits until the other end of a
+ * socket is closed, which only the monitor has open.
+ */
 #define _GNU_SOURCE
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -21,13 +23,13 @@
 
 enum { PATIENCE = 5000 }; /* milliseconds */
 
-static int ours = -1, enders = -1; /* the ends of the ender's socket */
-static int stop_fd[2] = {-1, -1};     /* a pipe: init writes when the command stops */
+static int ours = -1, enders = -1; /* the two ends of the ender's socket */
+static int stop_fd[2] = {-1, -1};     /* a pipe to which init writes when the command stops */
 static int requests = -1;              /* the first process's end (requests.h) */
 static struct strv variables;
-static const char *kernel; /* the program of a kernel of the command's own (vm.c), which is what runs under the rules then */
+/* The program of the guest kernel (vm.c), which then runs under the rules instead of the command. */
+static const char *kernel;
 
-/* ---- the launcher, and the monitor */
 static const char *temporary(const struct run *run)
 {
     return run->plan.landlock.temporary == NULL ? NULL : xasprintf("%s/%s", run->plan.landlock.temporary, run->name);
@@ -47,7 +49,7 @@ static void landlock_check(struct run *run)
         die("%s (User-Mode Linux) is not installed", run->plan.vm.kernel);
 }
 
-/* A name without blanks, which the kernel's command line can have. */
+/* The path must contain no blanks, because it is part of the kernel's command line. */
 static void prepare_kernel(struct run *run)
 {
     static struct watch watch = {.by_name = true};
@@ -72,7 +74,7 @@ static void landlock_prepare(struct run *run)
     run->stop_fd = stop_fd[0];
     if (kernel == NULL)
         requests = requests_pair(run);
-    if (!run->plan.sockets.supervised) /* else the command's parent does it */
+    if (!run->plan.sockets.supervised) /* otherwise the supervisor is the command's parent */
         notify_start(run);
     rundir_make(run, "landlock");
     if (temporary(run) != NULL && mkdir(temporary(run), 0700) != 0)
@@ -91,7 +93,7 @@ static void landlock_started(struct run *run)
     notify_started();
 }
 
-/* All of the domain have been killed when the ender has ended. */
+/* When the ender has ended, it has killed all processes of the domain. */
 static void landlock_end(struct run *run)
 {
     struct pollfd each = {.fd = ours, .events = 0};
@@ -129,7 +131,7 @@ static _Noreturn void wait_for_the_end(void)
     sigprocmask(SIG_SETMASK, &all, NULL);
     prctl(PR_SET_PDEATHSIG, 0);
     setsid();
-    /* Its messages are of no use, and the command's end of a pipe must not stay open by it. */
+    /* Closes its outputs: its messages are useless, and it must not keep the command's end of a pipe open. */
     if (dup2(enders, 0) < 0)
         _exit(NOT_RUN);
     close(1);
@@ -141,13 +143,14 @@ static _Noreturn void wait_for_the_end(void)
     _exit(0);
 }
 
-/* Signals of this domain reach no process outside, not even the monitor: else `kill(-1)` would end all of the user's. */
+/* Whether signals of this domain reach no process outside. Otherwise `kill(-1)` would kill all processes of
+ * the user. */
 static bool is_alone(const struct run *run)
 {
     return kill(run->monitor, 0) != 0 && errno == EPERM && kill(1, 0) != 0 && errno == EPERM;
 }
 
-/* It is not the command's child: the process between ends, so that it becomes the monitor's. */
+/* The process that forks the ender ends, so the ender becomes the monitor's child, not the command's. */
 static void start_ender(const struct run *run)
 {
     int status;
@@ -164,7 +167,6 @@ static void start_ender(const struct run *run)
         die_errno("no process can be made");
 }
 
-/* ---- the command */
 static void grant_own_directory(const struct run *run, int ruleset)
 {
     _cleanup_close_ int own = open_without_links(AT_FDCWD, temporary(run), O_PATH | O_DIRECTORY, 0);
@@ -176,7 +178,7 @@ static void grant_own_directory(const struct run *run, int ruleset)
         strv_push(&variables, xasprintf("TMPDIR=%s", temporary(run)));
 }
 
-/* If it is there. */
+/* If the file exists. */
 static void grant_file(int ruleset, const char *path, uint64_t rights)
 {
     _cleanup_close_ int file = open(path, O_PATH | O_CLOEXEC);
@@ -184,7 +186,7 @@ static void grant_file(int ruleset, const char *path, uint64_t rights)
         landlock_path(ruleset, file, rights, path);
 }
 
-/* The plan of mounts decides by name which entries are listed (paths.c). */
+/* The supervisor decides by the mount plan which directories can be listed (paths.c). */
 static void grant_kernel(const struct run *run, int ruleset)
 {
     grant_file(ruleset, "/", MAY_LIST);
@@ -192,7 +194,7 @@ static void grant_kernel(const struct run *run, int ruleset)
     grant_file(ruleset, vm_guest(run), MAY_READ);
 }
 
-/* Nothing is mounted: variables name the bundle with the authority of this run's proxy. */
+/* Nothing can be mounted, so variables name the bundle with this run's certificate authority. */
 static void grant_authorities(const struct run *run, int ruleset)
 {
     const char *copy = run->document.authorities != NULL ? authorities_copy(run) : NULL;
@@ -215,7 +217,8 @@ static int make_file_rules(const struct run *run)
     return ruleset;
 }
 
-/* Rights without a file. Each domain has to let files be linked and moved that another one decides about. */
+/* Rules for ports and scopes. MAY_REFER is allowed everywhere, because every domain must allow links and
+ * moves, and another domain decides about those files. */
 static int make_other_rules(const struct run *run, uint64_t ports)
 {
     int ruleset = landlock_make(&(struct landlock_rules){MAY_REFER, ports, ALL_SCOPES});
@@ -230,7 +233,8 @@ static int make_other_rules(const struct run *run, uint64_t ports)
     return ruleset;
 }
 
-/* Nothing but to become that program, with the loader that it names: all else it is handed. */
+/* The kernel's process may only execute its program, with the dynamic loader. It gets everything else from
+ * the supervisor. */
 static int make_kernel_rules(void)
 {
     int ruleset = landlock_make(&(struct landlock_rules){ALL_FILES, ALL_PORTS, ALL_SCOPES});
@@ -251,7 +255,8 @@ static _Noreturn void become(struct run *run)
     exec_command(run->command, all);
 }
 
-/* A value in the temporary directory names the run's own, as that is the one that may be used. */
+/* Values that name the temporary directory are changed to the run's own directory, the only accessible
+ * one. */
 static void add_settings(const struct run *run)
 {
     size_t length = run->plan.landlock.temporary == NULL || kernel != NULL ? 0 : strlen(run->plan.landlock.temporary);
@@ -263,7 +268,7 @@ static void add_settings(const struct run *run)
     }
 }
 
-/* Three domains: of files, in which the supervisor is, too, of the run, and of the command. */
+/* Three domains: one for files, which includes the supervisor, one for the run, and one for the command. */
 static void landlock_start(struct run *run)
 {
     pid_t above = run->monitor;

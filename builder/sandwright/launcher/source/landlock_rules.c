@@ -1,4 +1,4 @@
-/* Landlock's system calls: makes rulesets and rules, and enters them. */
+/* Landlock's system calls: creates rulesets, adds rules, and enters them. */
 #define _GNU_SOURCE
 #include <sys/syscall.h>
 
@@ -6,7 +6,8 @@
 #include "log.h"
 #include "utils.h"
 
-enum { CREATE_RULESET = 444, ADD_RULE, RESTRICT_SELF }; /* the calls' numbers on all architectures */
+/* The system calls' numbers, the same on all architectures. */
+enum { CREATE_RULESET = 444, ADD_RULE, RESTRICT_SELF };
 enum { QUERY_VERSION = 1, PATH_BENEATH = 1, NET_PORT = 2 };
 
 const char *landlock_lacks(int version)

@@ -1,14 +1,17 @@
-/* launch: the declarations that its parts share.
+/* The declarations that the launcher's files share.
  *
  * Three kinds of processes run this program's code:
  *
- *   launcher  the process that was started: checks, forks the monitor, hands signals on, gives the exit status
- *   monitor    its child, in a new process group (same session, so that the terminal stays): makes what the run
- *             needs, forks the child, keeps the time limit, watches mounts, cleans up, tells the launcher the status
- *   child     the monitor's child, in a new session: executes bwrap, runc, runsc, docker, podman or sudo
+ *   launcher  the process that the user started: runs the checks, forks the monitor, forwards signals to it,
+ *             and exits with the status that the monitor reports
+ *   monitor   the launcher's child, in a process group of its own, but in the same session, so that it keeps
+ *             the terminal: creates the run's files, forks the child, enforces the time limit, watches
+ *             mounts, cleans up
+ *   child     the monitor's child, in a session of its own: executes bwrap, runc, runsc, docker, podman or
+ *             sudo
  *
- * Launcher and monitor are both subreapers. If one of them dies, however it dies, the other ends everything below it
- * (`end_descendants`) and cleans up (`method->clean`, placeholders, run directory).
+ * Launcher and monitor are both subreapers. If one of them dies, even by SIGKILL, the other one kills all
+ * processes below it (`end_descendants`) and cleans up (`method->clean`, placeholders, run directory).
  */
 #ifndef LAUNCH_H
 #define LAUNCH_H
@@ -28,326 +31,429 @@ struct run {
     struct plan plan;
     struct run_document document;
     const struct method *method;
-    const char *directory;  /* absolute: where the artifacts are */
-    int artifacts;          /* the same, as a descriptor */
-    char **command;         /* what to run, ends with NULL */
-    const char *path;       /* PATH, without what the sandbox can write; also our own PATH from then on */
-    const char *given_path; /* PATH as it was given, for the command */
-    struct strv passed;    /* the variables that the policy passes on, as NAME=value, PATH as given */
-    const char *name;       /* "sandwright-" and ten letters or digits: of the run's directory and its container */
-    const char *state;      /* absolute: the run's directory, <state>/runs/<name>; not made by all methods */
-    int lock;               /* of the project, -1 without: held by launcher and monitor */
+    const char *directory;  /* absolute path of the directory with the artifacts */
+    int artifacts;          /* a descriptor of that directory */
+    char **command;         /* the command to run, ends with NULL */
+    /* PATH without the directories that the sandbox can write; the launcher's own PATH once it is checked. */
+    const char *path;
+    const char *given_path; /* PATH as the caller set it, passed to the command */
+    /* The variables that the policy passes to the command, as NAME=value; PATH as the caller set it. */
+    struct strv passed;
+    const char *name; /* names the run directory and the container: "sandwright-" and ten letters or digits */
+    /* Absolute path of the run directory, <state>/runs/<name>; not every method creates it. */
+    const char *state;
+    int lock;               /* the lock on the project, held by launcher and monitor; -1: none */
     bool terminal;          /* standard input and output are terminals */
-    bool uncontrolled;      /* the command's sends no signals: the launcher makes them of keys (gVisor) */
-    pid_t launcher, monitor, child; /* child: known to the monitor only */
-    int child_handle;       /* its pidfd, -1 without */
-    const char *gate;       /* the monitor's: the file that lets the command start, NULL without */
-    int stop_fd;            /* the monitor's: readable when the command has stopped or was executed, -1 without */
-    int requests;           /* the monitor's: takes connections to the first process (requests.c), -1 without */
-    int wakes;              /* the monitor's: a descriptor of the method's that ends its sleep when readable, -1 without */
-    struct watch *watch;    /* the monitor's: NULL without; it is asked how it ended, and the run ends with it */
-    const char *image_root; /* engine: what gVisor's sandbox runs on, NULL without */
-    unsigned proxy_address; /* the monitor's: of the proxy, as the sandbox reaches it, in network order; 0: its own loopback */
-    bool over;              /* the monitor's: the processes left below it are the engine's, and end by themselves */
-    bool goes_on;           /* its container may, as the engine did not remove it: the run's directory and the placeholders stay */
-    int ended_by;           /* the signal that the run was ended by, though with KILL: 137 becomes 128 + this */
+    /* The command's terminal sends no signals, so the launcher translates keys to signals (gVisor). */
+    bool uncontrolled;
+    pid_t launcher, monitor, child; /* `child` is set in the monitor only */
+    int child_handle;       /* the child's pidfd, -1: none */
+    /* Monitor: the file whose content lets the command start; NULL: the command does not wait. */
+    const char *gate;
+    int stop_fd;            /* monitor: readable when the command has stopped or was executed; -1: none */
+    /* Monitor: the socket that passes connections to the first process (requests.c); -1: none. */
+    int requests;
+    int wakes; /* monitor: a descriptor of the method that wakes the monitor when readable; -1: none */
+    /* Monitor: the mount watch; when it ends, so does the run, with its exit status; NULL: none. */
+    struct watch *watch;
+    /* Engine: the unpacked image that gVisor's sandbox uses as its root; NULL: none. */
+    const char *image_root;
+    /* Monitor: the proxy's address as seen from the sandbox, in network byte order; 0: the sandbox's
+     * loopback. */
+    unsigned proxy_address;
+    bool over; /* monitor: the processes left below it belong to the engine's client, and end by themselves */
+    /* The engine did not remove the container, which may still run: run directory and placeholders are
+     * kept. */
+    bool goes_on;
+    /* The signal that was to end the run: if SIGKILL had to follow, 137 becomes 128 + this signal. */
+    int ended_by;
 };
 
-/* User-Mode Linux, and the machines that QEMU restores, are of this processor: elsewhere all that is for them is left out. */
+/* User-Mode Linux and the machine states that QEMU restores exist for x86-64 only. On other processors, the
+ * code for them is left out. */
 #if defined(__x86_64__)
 #define OWN_KERNELS true
 #else
 #define OWN_KERNELS false
 #endif
 
-static inline bool has_kernel(const struct run *run) /* a kernel of the command's own */
+static inline bool has_kernel(const struct run *run) /* the command runs under a guest kernel */
 {
     return OWN_KERNELS && run->plan.vm.kernel != NULL;
 }
 
-/* Whether the first process reports by STOP: of a detached run that the command was executed, else, with a terminal, that it has
- * stopped. */
+/* Whether the first process writes to the stop descriptor: in a detached run, that the command was executed;
+ * with a terminal, that the command has stopped. */
 static inline bool is_reported(const struct run *run)
 {
     return run->terminal || run->document.started >= 0;
 }
 
-/* What a method does. Each function may be NULL. `clean` and `end` are called in monitor or launcher, whatever was made
- * and whatever is known: they go by names (run->name, run->state), and may be called twice. */
+/* The functions of a method; each may be NULL. `clean` and `end` run in the monitor or the launcher, whatever
+ * exists at that time and whatever the caller knows. They therefore find things by name (run->name,
+ * run->state), and may be called twice. */
 struct method {
     const char *name;                         /* the plan's field `method` */
-    bool own_session;                         /* the sandbox makes a session itself; else the child leads one, which the
-                                                 command's terminal controls */
-    bool stateless;                           /* it makes no directory of the run: run->state may be NULL */
-    bool limits;                              /* the launcher holds plan.memory, cpus and pids (cgroup.c, memory.c) */
-    bool client;                              /* the child hands none of its descriptors on: no relays */
-    void (*check)(struct run *);              /* launcher: before anything is made */
+    /* The sandbox creates a session itself; otherwise the child leads one, with the command's terminal. */
+    bool own_session;
+    bool stateless;                           /* the method needs no run directory: run->state may be NULL */
+    bool limits; /* the launcher enforces plan.memory, cpus and pids (cgroup.c, memory.c) */
+    bool client; /* the child passes none of its descriptors on, so streams need no relays */
+    void (*check)(struct run *);              /* launcher: before anything is created */
     void (*prepare)(struct run *);            /* monitor: creates the run's files */
-    void (*start)(struct run *);              /* child: execs; returns only if it can't */
-    void (*started)(struct run *);            /* monitor: the child has been forked (close your ends of pipes) */
+    void (*start)(struct run *);              /* child: executes the sandbox; returns only if that fails */
+    /* Monitor: the child has been forked, so the method closes its ends of pipes. */
+    void (*started)(struct run *);
     void (*readable)(struct run *);           /* monitor: `wakes` is readable */
-    bool (*deliver)(struct run *, int);       /* monitor: hands a signal to the command (default: to the child); false:
-                                                 there is none yet, it is tried again for 2 seconds */
-    void (*end)(struct run *);                /* monitor: the run has to end now (time, launcher gone); then the child and
-                                                 all descendants are killed */
-    int (*status)(struct run *, int);         /* monitor: wait(2)'s status to the exit status; NULL: `exit_status` */
+    /* Monitor: forwards a signal to the command (default: to the child). False: no process can receive it
+     * yet; the monitor retries for 2 seconds. */
+    bool (*deliver)(struct run *, int);
+    /* Monitor: the run has to end now (time limit, launcher gone); the child and all descendants are killed
+     * afterwards. */
+    void (*end)(struct run *);
+    /* Monitor: converts the status of wait(2) to the exit status; NULL: `exit_status`. */
+    int (*status)(struct run *, int);
     void (*clean)(struct run *);              /* monitor or launcher */
-    bool (*again)(struct run *);              /* monitor: nothing was run, and a new start may do (at most 3) */
+    /* Monitor: the command did not start, and another try may succeed (at most 3). */
+    bool (*again)(struct run *);
 };
 extern const struct method bwrap_method, runtime_method, engine_method, user_method, landlock_method;
 
-/* ---- check.c, launcher: refuses, or says that all is as it was rendered */
-void check_descriptors(struct run *run); /* 0 to 2 are open and no directories; all others are closed or close-on-exec */
-void check_path(struct run *run);        /* run->path, given_path */
-const char *find_program(const struct run *run, const char *name); /* on run->path; NULL without */
+/* ---- check.c, launcher: each check refuses the run, or returns if the host is as it was when the plan was
+ * rendered */
+/* Descriptors 0 to 2 are no directories; closes all others but a few, which become close-on-exec. */
+void check_descriptors(struct run *run);
+void check_path(struct run *run);        /* sets run->path and run->given_path */
+const char *find_program(const struct run *run, const char *name); /* searches run->path; NULL: not found */
 bool is_writable_inside(const struct run *run, const char *path);
-bool has_artifact(const struct run *run, const char *name); /* by the plan */
-void check_artifacts(struct run *run);   /* sha256 of plan.artifacts, which stay in memory from then on */
-char *checked_artifact(const struct run *run, const char *name, size_t *length); /* its content, which was looked at */
-void check_paths(struct run *run);       /* plan.absent, there_directories, there_files; uid, mapping */
-void check_there_still(const struct run *run); /* there_directories, there_files and mount_ways once more */
+bool has_artifact(const struct run *run, const char *name); /* the plan lists this artifact */
+/* Compares the sha256 digests of plan.artifacts, and keeps the content in memory: later changes have no
+ * effect. */
+void check_artifacts(struct run *run);
+/* The content that was checked. */
+char *checked_artifact(const struct run *run, const char *name, size_t *length);
+void check_paths(struct run *run); /* plan.absent, there_directories and there_files, uid and user mapping */
+/* Checks there_directories, there_files and mount_ways again, as the host may have changed them meanwhile. */
+void check_there_still(const struct run *run);
 
-/* ---- privileges.c: false and errno. No program can give new rights afterwards. */
-bool keep_capabilities(uint64_t kept);    /* a bit each, and no others */
-bool drop_capabilities(void);             /* all, now and later */
+/* ---- privileges.c: on failure, false and errno. Afterwards no program that is executed can gain
+ * privileges. */
+bool keep_capabilities(uint64_t kept);    /* keeps these capabilities, one per bit, and drops all others */
+bool drop_capabilities(void);             /* drops all capabilities for good */
 uint64_t effective_capabilities(void);
-/* These groups and no others; `kept` stay in the bounding set, too. */
+/* Switches to this user, this group and exactly these supplementary groups. The capabilities in `kept` stay,
+ * in the bounding set too. */
 bool become_account(uid_t user, gid_t group, const gid_t *groups, size_t count, uint64_t kept);
 
 /* ---- environment.c */
-bool is_set(const char *name);                      /* a variable of ours, and not empty */
-void choose_environment(struct run *run);           /* run->passed, from plan.passed and plan.never */
-void check_text(const struct run *run, const char *taker); /* command and run->passed are UTF-8: `taker` takes nothing else */
+bool is_set(const char *name); /* one of the launcher's own variables is set and not empty */
+void choose_environment(struct run *run);           /* sets run->passed, by plan.passed and plan.never */
+/* Refuses a command or run->passed that is not UTF-8, because `taker` accepts nothing else. */
+void check_text(const struct run *run, const char *taker);
 
 /* ---- streams.c: the command gets pipes in place of files and devices (docs/launcher.md) */
-void stream_keys(struct run *run);    /* launcher: terminal rules; run->terminal */
-void relay_streams(struct run *run);  /* launcher, before the monitor is forked: starts relays, puts pipes at 0 to 2 */
-int end_relays(struct run *run, int status); /* launcher: all that was written is there, and 0 to 2 are what they were;
-                                                status, or 1 if it can't be */
+/* Launcher: sets run->terminal; the command gets no input from a terminal if its output is something else. */
+void stream_keys(struct run *run);
+/* Launcher, before it forks the monitor: starts the relays, and replaces descriptors 0 to 2 with pipes. */
+void relay_streams(struct run *run);
+/* Launcher: waits until all output is written, and restores descriptors 0 to 2; returns `status`, or 1 on
+ * failure. */
+int end_relays(struct run *run, int status);
 
-/* ---- devices.c, child: what it becomes changes no mode and owner of the host's devices. They are root's: of other users none
- * may. Without CAP_SYS_ADMIN nothing is done: this is a container, and they are its own. */
+/* ---- devices.c, child: makes sure that the program it becomes changes no mode or owner of the host's
+ * devices. They belong to root, so no other user can. Without CAP_SYS_ADMIN it does nothing: the launcher is
+ * in a container then, and the devices are the container's. */
 void keep_devices(void);
 
-/* ---- cgroup.c: a cgroup of the run's, for plan.memory, cpus and pids */
+/* ---- cgroup.c: a cgroup for the run, for plan.memory, cpus and pids */
 #define CGROUPS "/sys/fs/cgroup"
-char *cgroup_own(const char *controller); /* our own one's path in its hierarchy; NULL. "" for version 2 */
-bool cgroup_enter(int directory);         /* this process; false: it may not */
-void cgroup_make(struct run *run);        /* monitor: as far as this user may; refuses where nothing else can hold a limit */
-char *cgroup_for_runtime(const struct run *run); /* monitor: the path of the cgroup that an OCI runtime creates, or refuses */
+/* The path of the launcher's own cgroup in this controller's hierarchy, or NULL; "" means version 2. */
+char *cgroup_own(const char *controller);
+bool cgroup_enter(int directory);         /* moves this process to the cgroup; false: not permitted */
+/* Monitor: creates the cgroup if this user may; refuses the run if a limit can't be enforced without it. */
+void cgroup_make(struct run *run);
+/* Monitor: the path of the cgroup that the OCI runtime is to create; refuses the run if there can be none. */
+char *cgroup_for_runtime(const struct run *run);
 bool cgroup_limits_memory(void);
 void cgroup_join(void);                   /* child */
-long cgroup_out_of_memory(long *peak);    /* processes that the kernel killed for it; the peak in bytes */
-void cgroup_remove(const struct run *run); /* monitor or launcher, after the last process */
+/* How many processes the kernel has killed in the cgroup for memory; `peak` gets the peak in bytes. */
+long cgroup_out_of_memory(long *peak);
+void cgroup_remove(const struct run *run); /* monitor or launcher, after the last process has ended */
 
-/* ---- scope.c, monitor: enters a scope of the user's systemd, if there is one, in which cgroups can be created */
+/* ---- scope.c, monitor: enters a scope of the user's systemd, if it has one, because the user may create
+ * cgroups there */
 void scope_enter(const struct run *run);
 
-/* ---- memory.c, monitor: plan.memory without a cgroup */
+/* ---- memory.c, monitor: enforces plan.memory where there is no cgroup */
 void memory_watch(const struct run *run);
-int memory_timer(void);                   /* readable when memory_check is due; -1: it isn't watched */
-bool memory_check(void);                  /* kills the largest process where too much is used; false: the run has to end */
-void memory_report(const struct run *run); /* at the end, with cgroup.c: whether memory ran out */
+int memory_timer(void);                   /* readable when memory_check is due; -1: memory is not watched */
+bool memory_check(void); /* kills the largest process if the run uses too much; false: the run has to end */
+void memory_report(const struct run *run); /* at the end, for cgroup.c too: reports whether memory ran out */
 
-/* ---- rundir.c: $XDG_RUNTIME_DIR/sandwright, /run/sandwright or ~/.cache/sandwright/run; `runs/<name>` in it */
-void rundir_choose(struct run *run); /* launcher: run->name, run->state; makes the places, not the run's directory */
-int rundir_locks(const char *name); /* launcher: opens a file there for locks between runs; -1 without a place */
-void rundir_make(struct run *run, const char *method); /* monitor: with `owner`, who looks after it */
-int open_without_links(int directory, const char *path, int flags, unsigned long resolve); /* by openat2(2), through no link */
-bool rundir_orphaned(const struct run *run); /* whether a container of a killed run may go on in this project */
-const char *rundir_make_ignored(const struct run *run); /* in that: a directory that Git passes over */
-void remove_tree(const char *path);  /* never follows links, crosses no mounts */
+/* ---- rundir.c: run directories, `runs/<name>` in $XDG_RUNTIME_DIR/sandwright, /run/sandwright or
+ * ~/.cache/sandwright/run */
+/* Launcher: sets run->name and run->state; creates the parent directories, not the run directory. */
+void rundir_choose(struct run *run);
+/* Launcher: opens a file beside `runs`, for locks between runs; -1 where no directory can be used. */
+int rundir_locks(const char *name);
+/* Monitor: creates the run directory, with the file `owner`, which names the processes in charge. */
+void rundir_make(struct run *run, const char *method);
+/* openat2(2) that follows no link. */
+int open_without_links(int directory, const char *path, int flags, unsigned long resolve);
+/* Whether a container of a killed run may still run in this project. */
+bool rundir_orphaned(const struct run *run);
+/* Creates a directory in the run directory that Git ignores. */
+const char *rundir_make_ignored(const struct run *run);
+void remove_tree(const char *path);  /* follows no links and crosses no mounts */
 
 /* ---- workspace.c */
-void workspace_enter(const struct run_document *document); /* show a copy at the project's path from here on, if it names one */
+/* If the document names a copy of the project, mounts it at the project's path for this process. */
+void workspace_enter(const struct run_document *document);
 
 /* ---- placeholders.c */
-void lock_project(struct run *run);       /* launcher: shared; run->lock; waits 10 s */
-void make_placeholders(struct run *run);  /* launcher or monitor, after the monitor is there */
-/* False: others still run in the project, and the last of them removes ours, too. `wait`: for a second, as one may be ending. */
+/* Launcher: takes a shared lock on the project, run->lock; waits up to 10 s. */
+void lock_project(struct run *run);
+void make_placeholders(struct run *run);  /* launcher or monitor, once the monitor exists */
+/* False: other runs use the project, and the last of them removes this run's placeholders too. With `wait`,
+ * it waits up to a second for a run that is just ending. */
 bool remove_placeholders(struct run *run, bool wait);
 const char *project_digest(const struct plan *plan); /* names the project in the files of runs */
 
 /* ---- command.c: the words before the command */
 void put_before(struct run *run, char *const *words, size_t count);
-void command_insert(struct run *run, char *const *words, size_t count); /* behind the program that runs inside */
-void init_command(struct run *run, const char *program, const char *stop, int requests); /* its descriptor for them; -1 without */
-/* The gate of containers, whose mounts the watch compares only when their first process is there: a file that is mounted inside. */
+/* Inserts them behind the program that runs inside. */
+void command_insert(struct run *run, char *const *words, size_t count);
+/* `requests` is the descriptor of the first process for further commands; -1: none. */
+void init_command(struct run *run, const char *program, const char *stop, int requests);
+/* A file that is mounted into containers. Their first process waits for it: the watch can compare the mounts
+ * of a container only when that process exists. */
 static const char GATE_INSIDE[] = "/.sandwright-gate";
-void make_gate(struct run *run);          /* monitor: run->gate, closed */
+void make_gate(struct run *run);          /* monitor: creates run->gate, closed */
 void open_gate(const char *gate);
-const char *stop_word(const struct run *run, const char *stop); /* STOP: a descriptor's number or a file, for the first process */
-int make_stop_file(const char *path); /* whose reading is seen by what is given */
+/* The word STOP for the first process: the number of a descriptor, or a file. */
+const char *stop_word(const struct run *run, const char *stop);
+/* Creates a file; the returned descriptor becomes readable when a process reads the file. */
+int make_stop_file(const char *path);
 
-/* ---- exec.c. `environment` ends with NULL and holds PATH; exits with 126 or 127 where nothing can be run. */
+/* ---- exec.c. `environment` ends with NULL and contains PATH; exits with 126 or 127 if the command can't be
+ * executed. */
 _Noreturn void exec_command(char **command, char *const *environment);
-void exec_reports(int file); /* where it fails, or `die` is called before, a byte is written to this pipe; success closes it */
-bool exec_succeeded(int file); /* at the pipe's other end, which is closed: waits for one or the other */
+/* From now on a failed exec, or `die` before it, writes a byte to this pipe; a successful exec closes it. */
+void exec_reports(int file);
+bool exec_succeeded(int file); /* waits for that at the pipe's other end, and closes it */
 
-/* ---- notify.c, confine.c. A separate process counts the filters' refusals to all programs inside, and, with
- * plan.sockets.supervised, answers its connect(2). */
-void notify_filter(const struct run *run, const char *name); /* launcher: an artifact, of those the last one that is loaded first */
-/* Launcher: the program inside confines itself first, and finds two descriptors from this one on. */
+/* ---- notify.c, confine.c. The supervisor, a separate process, receives seccomp notifications. It counts the
+ * calls that the filters refuse to programs inside, and with plan.sockets.supervised it also makes their
+ * connect(2). */
+/* Launcher: adds the filter in this artifact; the program inside loads the last one added first. */
+void notify_filter(const struct run *run, const char *name);
+/* Launcher: puts a program before the command that loads the filters first. It inherits two descriptors, from
+ * the number `descriptor` on. */
 void notify_command(struct run *run, int descriptor);
-void notify_act_as(uid_t user, gid_t group); /* root's half, before that: the owner of the supervisor's files */
-void notify_start(struct run *run);        /* monitor, before each start of the child: forks the supervisor */
-/* Or: a socket at which a runtime of ours hands over the listener (`listenerPath` of its configuration). `apart`: it can't look
- * at our descriptors. NULL, after a message: there is none. */
+/* The root half, before notify_command: the owner of the supervisor's files. */
+void notify_act_as(uid_t user, gid_t group);
+void notify_start(struct run *run);        /* monitor: forks the supervisor, before each start of the child */
+/* Instead of that, a socket over which an OCI runtime passes the listener (`listenerPath` in its
+ * configuration). With `apart`, the supervisor can't read the descriptors of processes inside. NULL, after a
+ * message, if there is no socket. */
 const char *notify_listen(struct run *run, bool apart);
-int notify_asking(void);                   /* child: a new descriptor of the filter, which asks where it refused */
-void notify_hand_over(void);               /* child, before it execs: the descriptors that --confine finds */
-void notify_confine(bool links);           /* or child, in place of --confine: loads the filters; `links`: made for it */
-int notify_channel(void);                  /* which it needs for that */
-void notify_started(void);                 /* monitor, after the child was forked */
+int notify_asking(void); /* child: a new descriptor of the filter whose refusals are notifications */
+void notify_hand_over(void); /* child, before exec: puts the descriptors where --confine expects them */
+/* Child, in place of --confine: loads the filters; `links`: the supervisor creates links for it. */
+void notify_confine(bool links);
+int notify_channel(void);                  /* the descriptor that notify_confine needs */
+void notify_started(void);                 /* monitor, after it has forked the child */
 void notify_end(void);                     /* monitor */
-/* landlock: forks the command's process, in which alone it returns, with the supervisor's number; this one becomes the supervisor,
- * under the rules of `ruleset`, hands signals on and ends as the command did. */
+/* landlock: forks the command's process, and returns only there, with the supervisor's process ID. The caller
+ * becomes the supervisor, enters `ruleset`, forwards signals, and ends with the command's status. */
 pid_t notify_above(const struct run *run, int ruleset);
 
 /* ---- main.c, monitor.c, process.c */
-enum { TO_DELIVER, BEGUN, STATUS, STOPPED, EXECUTED }; /* between launcher and monitor: a signal; the child is started; its status;
-                                                       the command has stopped; it was executed */
+/* Messages between launcher and monitor: forward a signal; the child is started; its status; the command has
+ * stopped; the command was executed. */
+enum { TO_DELIVER, BEGUN, STATUS, STOPPED, EXECUTED };
 struct message {
     int kind, value;
 };
-void caught_signals(sigset_t *set);       /* what the launcher hands on: no signal that was ignored when it was started */
-void ignore_signals(void);                /* in what must not end by what ends the command */
-void restore_signals(void);               /* before executing another program: as we inherited them */
+/* The signals that the launcher forwards: all but those that were ignored when it was started. */
+void caught_signals(sigset_t *set);
+void ignore_signals(void); /* for processes that have to outlive the signals that end the command */
+/* Before another program is executed: signal actions and mask as the launcher inherited them. */
+void restore_signals(void);
 _Noreturn void keep(struct run *run, int socket);
-void tell_stopped(void);                  /* monitor: the command has stopped */
-void tell_executed(void);                 /* monitor: it was executed */
-/* What a monitor knows of its launcher: `may_give_up` is called while something is waited for that is prepared. */
+void tell_stopped(void);                  /* monitor: reports that the command has stopped */
+void tell_executed(void);                 /* monitor: reports that the command was executed */
+/* The monitor's view of its launcher. `may_give_up` is called while the monitor waits for something during
+ * preparation. */
 struct launcher_link {
     int socket;
     bool gone, prepares;
-    unsigned long pending; /* signals that found no process, by bits */
+    unsigned long pending; /* signals that no process could receive yet, one per bit */
     void (*may_give_up)(void);
 };
-enum { LAUNCHER_RETRY = 20 };             /* milliseconds between two tries to hand a signal on */
+enum { LAUNCHER_RETRY = 20 };             /* milliseconds between two attempts to forward a signal */
 void launcher_link(struct launcher_link *link);
-bool launcher_there(void);                /* monitor: it hasn't ended */
+bool launcher_there(void);                /* monitor: whether the launcher still runs */
 size_t children_of(pid_t process, pid_t *found, size_t most);
-pid_t parent_of(pid_t process);           /* 0 without */
-bool descends_from(pid_t process, pid_t ancestor); /* or is it */
-void spare_children(void);                /* launcher: those that it has now aren't ended */
-void leave_alone(pid_t child);            /* it ends by itself, and is not waited for; 0: none */
-bool end_descendants(void);               /* kills all below this process; false if some can't be ended */
-/* Forks; with a pidfd, or -1 before Linux 5.3. 0 in the child, which is killed when we end and can't go on without
- * `leave`; it has the signals of the caller, and standard descriptors of ours. */
+pid_t parent_of(pid_t process);           /* 0: unknown */
+bool descends_from(pid_t process, pid_t ancestor); /* true also if both are the same process */
+void spare_children(void);                /* launcher: its present children are not killed at the end */
+void leave_alone(pid_t child); /* this child ends by itself, and is neither killed nor waited for; 0: none */
+bool end_descendants(void); /* kills all processes below this one; false if some can't be killed */
+/* Forks, and sets `handle` to a pidfd, or -1 before Linux 5.3. Returns 0 in the child. The child is killed
+ * when the caller ends, can end only through `leave`, and has the launcher's standard descriptors, and the
+ * signal actions and mask that the launcher inherited. */
 pid_t fork_child(int *handle);
-pid_t fork_helper(int *handle);           /* the same, for a part of this program, of which is_helper is true until its end */
+/* The same for a part of this program; is_helper is true of the process until it ends. */
+pid_t fork_helper(int *handle);
 bool is_helper(pid_t process);
-/* `time` in milliseconds. Closes `handle`; the exit status, -1: killed, as it took longer. */
+/* `time` is in milliseconds. Closes `handle`. Returns the exit status, or -1 if the child took longer and was
+ * killed. */
 int wait_for(pid_t child, int handle, long time);
-/* Until it is, or until then (`milliseconds`): false. In a monitor that prepares, it doesn't come back when the run has to end. */
+/* Waits until `file` is readable, or until the time `until` (`milliseconds`): false. In a monitor that is
+ * preparing a run, it does not return if the run has to end. */
 bool wait_readable(int file, long until);
-/* A program of ours (argv[0] with its path) to its end, in at most `seconds`, without input: its exit status; -1 when it
- * can't be run or took longer. `output` (NULL: nowhere) is what it wrote, NUL behind it, with its `errors`, or they are shown nowhere. */
+/* Runs a program of the host (argv[0] with its path) without input, for at most `seconds`. Returns its exit
+ * status, or -1 if it can't be run or took longer. `output`, unless NULL, gets its standard output with a NUL
+ * at the end, and with `errors` its standard error too; otherwise standard error is discarded. */
 int capture(char *const *argv, char **output, int seconds, bool errors);
-void redirect_to_null(int from, int to);      /* these descriptors of ours: to /dev/null, or refuses */
+/* Points these descriptors of the launcher at /dev/null, or refuses the run. */
+void redirect_to_null(int from, int to);
 
-void lower_limit(int resource, unsigned long most, pid_t process, const char *name); /* 0: ours; or refuses */
+/* Process 0: this one; refuses the run on failure. */
+void lower_limit(int resource, unsigned long most, pid_t process, const char *name);
 
-/* ---- init.c: what starts the command inside */
-void init_gate(const char *path); /* before the others: a file that is empty until the command may start */
+/* ---- init.c: the first process inside, which starts the command */
+/* Called before the others: waits until this file, empty until then, lets the command start. */
+void init_gate(const char *path);
 _Noreturn void init_main(char **words);
-_Noreturn void init_named(char **words); /* once names are resolved inside, as plan.names.patterns says */
-_Noreturn void init_here(const char *stop, char **command, char *const *variables); /* without a program between */
-_Noreturn void init_lead(char **command, char *const *variables); /* the same behind init_here, for another command */
-void init_signal(pid_t job, int number, bool *stopped); /* hands it on */
-/* `hear` handles SIGIO; `tell` reports EXECUTED, STOPPED and STATUS in place of STOP. Either may be NULL. */
+/* The same with a resolver inside, for the host names of plan.names.patterns. */
+_Noreturn void init_named(char **words);
+/* The same in this process, without executing another program. */
+_Noreturn void init_here(const char *stop, char **command, char *const *variables);
+/* The part of init_here that starts and leads another command. */
+_Noreturn void init_lead(char **command, char *const *variables);
+void init_signal(pid_t job, int number, bool *stopped); /* forwards the signal to the job */
+/* `hear` handles SIGIO; `tell` reports EXECUTED, STOPPED and STATUS instead of the stop descriptor. Either
+ * may be NULL. */
 void init_outside(void (*hear)(pid_t job, bool *stopped), void (*tell)(int kind, int value));
-int terminal_pair(int *slave); /* a new terminal of this root: its other side, which doesn't wait; -1 and errno */
-void lead_session(void);                  /* this process, which controls the terminal at 0, if one is there */
-void job_begin(pid_t job);                /* both sides of a fork: 0 in the child */
+/* A new terminal of this root: returns its master, which is non-blocking; -1 and errno. */
+int terminal_pair(int *slave);
+/* Makes this process a session leader that controls the terminal at descriptor 0, if that is one. */
+void lead_session(void);
+void job_begin(pid_t job);                /* called on both sides of the fork: with 0 in the child */
 void job_signal(pid_t job, int number, bool *stopped);
 
-/* ---- vm.c: a kernel of the command's own (plan.vm.kernel), in bubblewrap's sandbox */
-const char *vm_guest(const struct run *run); /* the first program there, an artifact that was looked at: its path */
+/* ---- vm.c: a guest kernel for the command (plan.vm.kernel), in bubblewrap's sandbox */
+const char *vm_guest(const struct run *run); /* the path of the guest's first program, a checked artifact */
 /* Launcher: puts `INIT ...` (launch-vm) before the command, and what it needs into bubblewrap's arguments. */
 void vm_command(struct run *run, struct strv *given, const char *init, const char *stop_word, const char *filter,
                 const char *ways);
-/* vm_landlock.c, child: the same here, with the `program` of the kernel. `own` is a directory of the run's. */
+/* vm_landlock.c, child: the same in this process, with `program` as the kernel. `own` is a directory of the
+ * run. */
 _Noreturn void vm_here(struct run *run, const char *stop, int ways, const char *program, const char *own, char *const *variables);
 
-/* ---- terminal.c: a terminal of the command's own */
-bool terminal_open(struct run *run);      /* launcher, before the fork: whether there is one; ours passes all keys then */
-void terminal_begin(struct run *run);     /* launcher, after it */
-void terminal_take(int master);           /* launcher, in place of terminal_open: one that is there already */
-void terminal_give(struct run *run);      /* monitor: at 0 to 2, in place of ours */
-void terminal_control(const struct run *run); /* child: a session, which it controls */
-void terminal_restore(void);              /* ours is as it was */
-/* The launcher stops until it is continued, unless the monitor has ended, or will. */
+/* ---- terminal.c: a pseudo-terminal for the command */
+/* Launcher, before the fork: whether the command gets a terminal; the user's terminal is in raw mode from
+ * then on. */
+bool terminal_open(struct run *run);
+void terminal_begin(struct run *run);     /* launcher, after the fork */
+void terminal_take(int master); /* launcher, instead of terminal_open: uses a terminal that already exists */
+void terminal_give(struct run *run);      /* monitor: puts the command's terminal at descriptors 0 to 2 */
+void terminal_control(const struct run *run); /* child: creates a session that the terminal controls */
+void terminal_restore(void);              /* restores the settings of the user's terminal */
+/* Stops the launcher until it is continued, unless the monitor has ended or is about to. */
 void terminal_stop(int socket, bool (*has_ended)(int socket));
-void terminal_continue(void);             /* it was, or may have been */
+void terminal_continue(void);             /* after the launcher was continued, or may have been */
 void terminal_resize(void);
-size_t terminal_wait(struct pollfd *each, int *most); /* what to wait for, at most 2, and how many milliseconds */
+/* Fills in the descriptors to poll, at most 2, and the timeout in milliseconds. */
+size_t terminal_wait(struct pollfd *each, int *most);
 void terminal_copy(const struct pollfd *each);
-int terminal_signal(void);                /* the one that the last keys mean, 0 without */
-void terminal_drain(void);                /* at the end: the last output */
-void terminal_return(void);               /* and what was typed and not read (typeahead.h), before terminal_restore */
+int terminal_signal(void);                /* the signal that the last keys stand for; 0: none */
+void terminal_drain(void);                /* at the end: copies the remaining output */
+/* Before terminal_restore: gives keys that no program has read back to the user's terminal (typeahead.h). */
+void terminal_return(void);
 
-/* ---- watch.c: the watch over mounts (watch.h), in a separate process, by the artifact `mounts` */
+/* ---- watch.c: the mount watch (watch.h), a separate process that compares mounts with the artifact
+ * `mounts` */
 struct watch {
-    pid_t first;          /* the sandbox's process 1, which waits to be let go; or 0 */
-    int waits_on;         /* the descriptor that it reads from then */
-    const char *pid_file; /* or where the number of process 1 will be; it doesn't wait */
-    const char *gate;     /* then: written to when the mounts are compared; NULL without */
-    bool wait;            /* that file will be there for sure: an earlier fault is reported by ending that process */
-    bool opaque;          /* process 1 has other mounts than the sandbox (gVisor): only the host is watched */
-    bool by_name;         /* or there is none: who holds the paths goes by their names (paths.c), whatever lies there */
-    const char *root;     /* or: we are in the sandbox's namespaces, and this will be its root; all others are killed */
+    pid_t first;          /* the sandbox's process 1, which waits until the watch lets it go; or 0 */
+    int waits_on;         /* the descriptor from which that process reads meanwhile */
+    const char *pid_file; /* or the file that will contain the PID of process 1, which does not wait */
+    /* With pid_file: the file that the watch writes once it has compared the mounts; NULL: none. */
+    const char *gate;
+    bool wait; /* pid_file is certain to appear: the watch reports an earlier fault by killing that process */
+    bool opaque; /* process 1 does not see the sandbox's mounts (gVisor): the watch checks the host only */
+    /* Or no process 1 is visible: the supervisor looks each path up by name (paths.c), whatever is there. */
+    bool by_name;
+    /* Or the watch runs in the sandbox's namespaces, and this becomes the sandbox's root; on a fault, all
+     * other processes there are killed. */
+    const char *root;
     /* These are set by watch_start. */
-    bool tells;   /* of faults that no other part reports */
+    bool tells;   /* the watch reports faults that no other part reports */
     pid_t process;
-    int handle;   /* its pidfd */
-    int says;     /* readable when it has said that all is mounted, or has ended */
-    bool mounted; /* it has said so */
-    int words;    /* what it says on standard error, in memory: who reads ours doesn't wait for it */
+    int handle;   /* the watch's pidfd */
+    int says;     /* readable when the watch has confirmed all mounts, or has ended */
+    bool mounted; /* it has confirmed them */
+    /* Its standard error, a file in memory: a slow reader of the launcher's standard error can't block the
+     * watch. */
+    int words;
 };
 void watch_start(struct run *run, struct watch *watch);
-bool watch_mounted(struct watch *watch); /* waits for its word */
-int watch_end(struct watch *watch);      /* 0; 137 when something was replaced, and method->end may be needed; 125 */
+bool watch_mounted(struct watch *watch); /* waits for the confirmation */
+/* 0; 137 if a mount was replaced, in which case method->end may have to be called; 125. */
+int watch_end(struct watch *watch);
 
-/* ---- finish.c: the end of the launcher; it executes the post-run step. It becomes the launcher's process, and exits with the given status. */
+/* ---- finish.c: the end of the launcher. It executes the post-run step, which becomes this process and exits
+ * with the given status. */
 void post_run_take(const struct run_document *document); /* launcher, the first call of main */
-void post_run_open(void);               /* launcher: opens what the next one gives */
-int post_run_journal(void);              /* launcher: where refusals are reported at once; -1: nowhere */
-_Noreturn void finish(int status);    /* launcher: the last one, in place of exit, after `end_relays` and all clean-up;
-                                         `leave` is this, too, in the launcher. Blocked signals may stay so. */
+void post_run_open(void);               /* launcher: opens the journal that the document names */
+int post_run_journal(void); /* launcher: the file to which denials are reported as they happen; -1: none */
+/* Launcher: the last call, instead of exit, after `end_relays` and the clean-up; in the launcher, `leave` is
+ * this function. Signals may stay blocked. */
+_Noreturn void finish(int status);
 
-/* ---- egress.c: the way to the proxy (run->document.egress) */
+/* ---- egress.c: the connection to the proxy (run->document.egress) */
 void egress_check(struct run *run);                            /* launcher */
-bool egress_open(struct run *run, pid_t process, bool wait);   /* monitor or child; says why not */
+/* Monitor or child; reports the reason on failure. */
+bool egress_open(struct run *run, pid_t process, bool wait);
 void egress_close(struct run *run);
-/* Launcher: the port of the host's loopback at which the proxy listens, and its greeting; or refuses. */
+/* Launcher: the port of the host's loopback on which the proxy listens, and the greeting that it expects; or
+ * refuses the run. */
 const char *egress_greeting(int *port);
 
 /* ---- ports.c: network.expose and network.localhost */
 bool ports_wanted(const struct run *run);
-void ports_check(struct run *run);   /* launcher: listens on the host's ports, or refuses */
-void ports_release(void);            /* launcher: its monitor has them */
+void ports_check(struct run *run);   /* launcher: listens on the host's ports, or refuses the run */
+void ports_release(void);            /* launcher: closes the listeners, which the monitor has inherited */
 void ports_start(struct run *run);   /* monitor, before the child */
-int network_of(pid_t process);       /* its network namespace; -1 and errno */
-/* Called in the monitor or the child, which closes `network`. False after an error message. `waits`: another process brings the loopback up. */
+int network_of(pid_t process);       /* the network namespace of a process; -1 and errno */
+/* Called in the monitor or the child. Closes `network`. False after an error message. `waits`: another
+ * process brings up the loopback interface. */
 bool ports_open(int network, bool waits);
 
-/* ---- authorities.c: the host's certificates of authorities, for an image's root */
-const char *authorities_copy(const struct run *run); /* monitor: a file in the run's directory; NULL: the image's stay */
-/* Those of the places that an unpacked `image` has, links followed; all of them without one. */
+/* ---- authorities.c: the host's CA certificates, for the root of an image */
+/* Monitor: a copy in the run directory; NULL: the image keeps its own certificates. */
+const char *authorities_copy(const struct run *run);
+/* The paths of `asked` that exist in an unpacked `image`, with links followed; without an image, all of
+ * them. */
 struct strv authorities_in(const struct strv *asked, const char *image);
-char *only_certificates(const char *content, size_t length); /* of PEM; NULL without any */
+/* Keeps the certificates of a PEM file and drops the rest; NULL if it has none. */
+char *only_certificates(const char *content, size_t length);
 
-/* Where the key store of the same, for Java, lies inside; `path` gets the artifact, NULL without one. */
+/* The paths inside of Java's key stores with the same certificates; `path` gets the artifact, or NULL if
+ * there is none. */
 struct strv authorities_stores(const struct run *run, const char *image, const char **path);
 
-/* ---- imagefiles.c, monitor: places inside, and after each the file that lies over the image's; adds to run->passed */
+/* ---- imagefiles.c, monitor: pairs of a path inside and the file that is mounted over the image's file; adds
+ * to run->passed */
 struct strv image_files(struct run *run, const char *image);
 
-/* ---- dns.c: names that lead through the proxy */
+/* ---- dns.c: a resolver for the host names that are reached through the proxy */
 enum { DNS_MESSAGE = 512 };
 bool dns_wanted(const struct run *run);
-/* What a resolver says to a question, in `answer` of DNS_MESSAGE bytes: its length, 0 for nothing. `names` have addresses. */
+/* Writes the reply to a DNS query into `answer`, which has DNS_MESSAGE bytes. Returns its length, 0 for no
+ * reply. `names` contains the host names that have got an address. */
 size_t dns_answer(const struct strv *patterns, struct strv *names, const unsigned char *question, size_t length,
                     unsigned char *answer);
 
@@ -355,7 +461,8 @@ size_t dns_answer(const struct strv *patterns, struct strv *names, const unsigne
 void shims_check(struct run *run);                              /* launcher */
 void shims_command(struct run *run, bool container);            /* puts sandwright-enter before the command */
 
-/* ---- user.c: `launch --as-root NUMBER COMMAND ...`, for sudo; nothing of the environment counts, nor is there a run document */
+/* ---- user.c: `launch --as-root NUMBER COMMAND ...`, which sudo runs. It trusts no environment variable, and
+ * has no run document. */
 _Noreturn void user_as_root(struct run *run, char **words);
 
 #endif

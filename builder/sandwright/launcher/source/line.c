@@ -7,7 +7,7 @@
 
 bool line_make_beside(struct file_beside *beside, const char *path)
 {
-    struct rlimit most; /* beyond it a signal comes */
+    struct rlimit most; /* with a limit, writing beyond it would raise SIGXFSZ */
     if (getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur != RLIM_INFINITY)
         return false;
     *beside = (struct file_beside){.file = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};

@@ -1,7 +1,7 @@
-/* Links that programs inside make, by symlink(2) and symlinkat(2): Git on the host would write through a
- * link in one of its directories. So the supervisor makes them, and none there. Links that are moved there
- * the kernel refuses (EXDEV), as each of these directories is a separate mount. The directory in which a
- * link is made is opened, judged, and used by its descriptor, so concurrent changes by the caller's
+/* Symbolic links that programs inside create (symlink(2), symlinkat(2)). Through a link in one of its
+ * directories, Git on the host would write elsewhere, so the supervisor creates all links, but none there.
+ * The kernel refuses to move a link there (EXDEV), because each Git directory is a mount of its own. The
+ * supervisor opens the directory, checks it, and uses its descriptor, so concurrent changes by the caller's
  * threads have no effect. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,17 +19,19 @@
 #include "paths.h"
 #include "watch.h"
 
-/* By this link `git init` tries whether a file system has links, also for a submodule: without, it says that there are none. */
+/* `git init` creates this link to find out whether the file system supports links, even for a submodule. If
+ * it fails, Git stores links as files. */
 bool links_is_probe(const char *target)
 {
     return strcmp(target, "testing") == 0;
 }
 
-/* By the name that the kernel has for the directory in the sandbox. Those of Git's are mounts there: nothing moves them away, or
- * something into them. In a mount namespace of the caller's own, they may have other names. */
+/* Judges the directory by its path in the sandbox, as the kernel reports it. Git directories are mounts
+ * there, so they can't be moved, and nothing can be moved into them. A caller in a mount namespace of its own
+ * could see other paths, so it gets no links. */
 static bool may_hold_links(const struct broker *broker, int process, int directory)
 {
-    char descriptor[32], path[PATH_MAX]; /* of a longer one, the beginning */
+    char descriptor[32], path[PATH_MAX]; /* a longer path is truncated */
     size_t root = strlen(broker->root);
     struct stat space;
     snprintf(descriptor, sizeof descriptor, "/proc/self/fd/%d", directory);
@@ -47,7 +49,8 @@ static bool may_hold_links(const struct broker *broker, int process, int directo
     return true;
 }
 
-/* What a path is relative to, in the caller's directory in /proc. `self` in a path would mean us. */
+/* The directory to which a path is relative, in the caller's /proc directory. `/proc/self` in a path would
+ * mean the supervisor. */
 const char *links_base(int number, const char *path, char base[32])
 {
     static const char *const own[] = {"/proc/self/", "/proc/thread-self/"};
@@ -65,7 +68,7 @@ const char *links_base(int number, const char *path, char base[32])
     return path;
 }
 
-/* Splits off the last name, with the slashes after it, which have a meaning for the kernel. */
+/* Splits off the last name, with the slashes after it, which matter to the kernel. */
 size_t links_above_last(const char *path)
 {
     size_t end = strlen(path);
@@ -84,14 +87,17 @@ static int make_link(const struct broker *broker, const struct seccomp_notif *ca
     path = links_base(number, path, base);
     size_t length = links_above_last(path);
     snprintf(above, sizeof above, "%.*s", (int)length, length == 0 ? "." : path);
-    if (path[0] != '/' && fstatat(process, base, &there, AT_SYMLINK_NOFOLLOW) != 0) /* access(2) would ask as the real user */
+    /* access(2) would check with the real user ID. */
+    if (path[0] != '/' && fstatat(process, base, &there, AT_SYMLINK_NOFOLLOW) != 0)
         return EBADF;
     _cleanup_close_ int directory = open_as(process, base, length == 0 ? "." : above);
     int fault = directory < 0 ? errno : 0;
     if (!broker_valid(broker, call->id))
-        return -1; /* the opened file may be another's */
+        return -1; /* the opened directory may belong to a process that reuses the ID */
     if (fault == 0 && !links_is_probe(target) && !may_hold_links(broker, process, directory))
-        fault = EPERM; /* "does not support the creation of symbolic links" (symlink(2)), for which programs are prepared */
+        /* "does not support the creation of symbolic links" (symlink(2)), an error that programs are prepared
+         * for. */
+        fault = EPERM;
     if (fault == 0 && creation_is_refused(broker, directory, path + length))
         fault = EACCES;
     if (fault == 0 && symlinkat(target, directory, path[length] == '\0' ? path : path + length) != 0)
@@ -114,7 +120,7 @@ int links_answer(const struct broker *broker, const struct seccomp_notif *call)
     pid_t thread = (pid_t)call->pid;
     bool at;
     if (!is_link(&call->data, &at))
-        return EPERM; /* io_uring, which hides it */
+        return EPERM; /* io_uring, which would hide the path */
     snprintf(name, sizeof name, "/proc/%d", (int)thread);
     _cleanup_close_ int process = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (process < 0)

@@ -1,5 +1,5 @@
-/* Prints a line on standard error; names in it cannot control a terminal. `die` then exits with 125:
- * nothing was run. */
+/* Prints a line on standard error; names in it can't control a terminal. `die` then exits with 125, because
+ * no command was started. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <stdarg.h>
@@ -11,7 +11,8 @@ static const char begin[] = "sandbox: ";
 
 void (*leave)(int status) = exit;
 
-/* The command may hold its terminal, or the terminal has no reader any more: a write would wait for ever. */
+/* Opens the terminal again without blocking: the command may have stopped it, or nobody reads it any more,
+ * and a write would wait for ever. */
 static int open_errors(int *flags)
 {
     int own = isatty(STDERR_FILENO) ? open("/proc/self/fd/2", O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC) : -1;
@@ -38,10 +39,12 @@ static void write_line(const char *said, size_t length)
         close(errors);
 }
 
-/* In one write, so that lines of several processes don't mix. Names are at most some paths long; the rest is cut. */
+/* Writes the line at once, so that lines of several processes don't mix. Names have the length of a few
+ * paths; a longer line is cut. */
 static void line(const char *format, va_list words, const char *reason)
 {
-    signal(SIGPIPE, SIG_IGN); /* in a child, which has the caller's: its status says more than a missing reader */
+    /* A child has the caller's action, and its exit status is more useful than SIGPIPE. */
+    signal(SIGPIPE, SIG_IGN);
     char said[16384];
     strcpy(said, begin);
     const size_t size = sizeof said - 256;

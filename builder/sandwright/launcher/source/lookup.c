@@ -1,5 +1,5 @@
-/* Resolves a path as a process inside would. A wrong result does no harm, because only the opened file
- * counts. */
+/* Resolves a path as a process inside would. A wrong result is harmless, because only the opened file is
+ * judged and used. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/openat2.h>
@@ -11,7 +11,7 @@
 
 enum { TRIES = 8, MOST = 1 << 24, CACHED = 0x20 /* RESOLVE_CACHED, Linux 5.12 */ };
 
-/* EAGAIN: names were changed on the way. */
+/* EAGAIN: a name was changed during the lookup. */
 static int open_below(int process, const char *name, const char *path, unsigned long long resolve)
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = resolve | RESOLVE_NO_MAGICLINKS};
@@ -25,7 +25,8 @@ static int open_below(int process, const char *name, const char *path, unsigned 
     return file;
 }
 
-/* A relative path that leads up, or through an absolute link, is looked for from the root (EXDEV: openat2(2)). */
+/* A relative path that leads above `base`, or through an absolute link, is resolved from the root (EXDEV:
+ * openat2(2)). */
 static int open_path_as(int process, const char *base, const char *path, unsigned long long resolve)
 {
     char whole[2 * PATH_MAX], root[PATH_MAX];
@@ -44,7 +45,8 @@ static int open_path_as(int process, const char *base, const char *path, unsigne
         errno = ENOENT;
         return -1;
     }
-    return open_below(process, "root", whole + (above > 1 ? above : 0), RESOLVE_IN_ROOT | resolve); /* it was changed, as by chroot(2) */
+    /* The root was changed, for example by chroot(2). */
+    return open_below(process, "root", whole + (above > 1 ? above : 0), RESOLVE_IN_ROOT | resolve);
 }
 
 int open_as(int process, const char *base, const char *path)

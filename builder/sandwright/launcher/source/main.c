@@ -15,12 +15,14 @@
 static struct run run = {.document = {.channel = -1, .started = -1}, .child_handle = -1, .wakes = -1, .stop_fd = -1, .lock = -1,
                          .requests = -1};
 static bool relayed, begun;
-static long ends; /* --exec: until when a command that was told to end is waited for; 0 without */
-static int told;  /* by which signal */
-static int last_status = -1;  /* the monitor's word */
-static bool stopped, closed;  /* the command, by the monitor's word; the monitor's end of the socket */
-enum { TELLING = 200 }; /* milliseconds until refusals are reported, where that is wanted at once */
-enum { ENDING = 10000 }; /* milliseconds, as a run's (monitor.c) */
+static long ends; /* --exec: the deadline for a command that was signalled to end; 0: none */
+static int told;  /* the signal that it got */
+static int last_status = -1;  /* the status that the monitor has reported */
+/* The monitor has reported that the command has stopped; it has closed its end of the socket. */
+static bool stopped, closed;
+/* Milliseconds between reports of denials, if they are to be reported as they happen. */
+enum { TELLING = 200 };
+enum { ENDING = 10000 }; /* milliseconds, as for a run (monitor.c) */
 
 static _Noreturn void leave_launcher(int status)
 {
@@ -28,7 +30,7 @@ static _Noreturn void leave_launcher(int status)
     finish(relayed ? end_relays(&run, status) : status);
 }
 
-/* A closed number would be reused by files opened here. */
+/* Opens closed standard descriptors, so that no file opened later gets their numbers. */
 static void fill_standard(void)
 {
     int file;
@@ -38,7 +40,8 @@ static void fill_standard(void)
     close(file);
 }
 
-/* The monitor; for --exec the other end is closed where it is waited for. */
+/* Whether the monitor has ended. With --exec there is no monitor, and its end of the socket is closed if
+ * `wait` is true. */
 static bool has_ended(bool wait)
 {
     int status;
@@ -128,12 +131,13 @@ static void report_execution(void)
     run.document.started = -1;
 }
 
-/* Read the monitor's messages. True when no further one comes. */
+/* Reads the monitor's messages. True if none will follow. */
 static bool read_messages(int socket)
 {
     struct message message;
     ssize_t got;
-    /* Bytes that the monitor hasn't read when it exits are reported first, as a reset, and once (unix(7)). */
+    /* If the monitor exits with unread messages, the socket reports that once, before its own messages
+     * (unix(7)). */
     while ((got = recv(socket, &message, sizeof message, 0)) == sizeof message || (got < 0 && errno == ECONNRESET)) {
         if (got < 0)
             continue;
@@ -148,7 +152,7 @@ static bool read_messages(int socket)
     return closed || last_status >= 0;
 }
 
-/* Until the launcher is continued; then the command is, too. */
+/* Stops until the launcher is continued, and continues the command then. */
 static void stop_with_command(int socket)
 {
     terminal_stop(socket, read_messages);
@@ -157,7 +161,7 @@ static void stop_with_command(int socket)
     tell_monitor(socket, SIGCONT);
 }
 
-/* On a terminal of the command's own the launcher stops when the command has. */
+/* If the command has a terminal of its own, the launcher stops when the command has stopped. */
 static void hand_on(int socket, int number, bool terminal)
 {
     if (number == SIGWINCH && terminal)
@@ -173,8 +177,8 @@ static void hand_on(int socket, int number, bool terminal)
         stop_with_command(socket);
 }
 
-/* --exec: whether a command that was told to end is not waited for: at once, where none has begun. What has come
- * from the session is read first, as a command that is heard of elsewhere has begun. */
+/* --exec: whether to stop waiting for a command that was signalled to end: immediately if it has not started.
+ * The caller has read the session's messages before, which may report that it has. */
 static bool gives_up(void)
 {
     if (told == 0 || !begun)
@@ -186,7 +190,7 @@ static bool gives_up(void)
     return told != 0 && milliseconds() >= ends;
 }
 
-/* The monitor's word, or -1 when it ended without one. */
+/* Returns the status that the monitor has reported, or -1 if it ended without. */
 static int see_through(int socket, int signals, bool terminal, int journal)
 {
     int most, key;
@@ -212,7 +216,7 @@ static int see_through(int socket, int signals, bool terminal, int journal)
         read_messages(socket);
         if (stopped && terminal && !over)
             stop_with_command(socket);
-        if (closed && !over) /* its end has come, or will at once */
+        if (closed && !over) /* the monitor has ended, or will do so at once */
             over = has_ended(true);
         if (!over && gives_up())
             return -1;
@@ -220,7 +224,7 @@ static int see_through(int socket, int signals, bool terminal, int journal)
     return last_status;
 }
 
-/* The monitor has ended, and its children are ours. */
+/* The monitor has ended, so its children are the launcher's now. */
 static int clean_up(void)
 {
     bool all = end_descendants();
@@ -242,7 +246,7 @@ static int open_signals(const sigset_t *set)
     return signals;
 }
 
-/* The session's first process is to it what the monitor is to the launcher of a run. */
+/* --exec: the session's first process takes the place of the monitor. */
 static _Noreturn void execute(const sigset_t *set, char **words)
 {
     run.artifacts = -1;
@@ -272,7 +276,8 @@ static _Noreturn void execute(const sigset_t *set, char **words)
 int main(int count, char **words)
 {
     bool as_root = count > 1 && strcmp(words[1], "--as-root") == 0;
-    bool uncovers = count == 2 && strcmp(words[1], "--uncover") == 0; /* behind --run these are commands */
+    /* With --run before it, `--uncover` is a command. */
+    bool uncovers = count == 2 && strcmp(words[1], "--uncover") == 0;
     bool executes = count > 4 && strcmp(words[1], "--exec") == 0;
     sigset_t set;
     caught_signals(&set);

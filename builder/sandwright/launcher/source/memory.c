@@ -1,7 +1,7 @@
-/* Limits the memory of all processes where there is no cgroup, in place of the kernel's OOM killer. The monitor adds it
- * up, more often when less is left, and kills the largest process when memory runs out. Programs can exceed the limit
- * for milliseconds. The sum includes the sandbox's tmpfs mounts, but neither files in memory that no process maps
- * (memfd_create(2)) nor swap nor what pipes and sockets hold. */
+/* Limits the memory of all processes where there is no cgroup, in place of the kernel's OOM killer. The
+ * monitor adds up their memory, more often when less is left, and kills the largest process when the limit is
+ * exceeded. Programs can exceed the limit for milliseconds. The sum includes the sandbox's tmpfs mounts, but
+ * not files in memory that no process maps (memfd_create(2)), swap, or the buffers of pipes and sockets. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include "launch.h"
 #include "watch.h"
 
-enum { RARELY = 1000, OFTEN = 5, /* milliseconds */ FILLED = 4 << 20 /* bytes that programs are taken to use in one */,
+enum { RARELY = 1000, OFTEN = 5, /* milliseconds */ FILLED = 4 << 20 /* bytes that programs can fill in one */,
        MEASURING = 1000, DYING = 10000, ENDING = 20000, MOST_PROCESSES = 1 << 16, TRIES = 8 };
 
 struct measured {
@@ -23,7 +23,7 @@ struct measured {
 
 enum { MOST_KILLED = 500 }; /* at once */
 
-/* What was found and done: less than a pipe holds (pipe(7), PIPE_BUF). */
+/* The result of one check. It is smaller than PIPE_BUF, so that it is written to a pipe at once (pipe(7)). */
 struct answer {
     long used;
     size_t killed;
@@ -31,23 +31,26 @@ struct answer {
 };
 
 static long limit = 1L << 62, peak;
-static long over;             /* since when the limit has been exceeded, in milliseconds; 0: it isn't */
+/* The time in milliseconds since which the limit has been exceeded; 0: it is not exceeded. */
+static long over;
 static size_t killed;
-static struct answer last;    /* those that were killed last may still have memory, */
-static long killed_at = -DYING; /* for some time */
+static struct answer last;    /* the processes killed last, whose memory may not be free yet */
+static long killed_at = -DYING; /* when they were killed, in milliseconds */
 static int timer = -1;
-static pid_t monitor; /* below which all are */
-static struct strv temporary; /* where its temporary file systems are, by /proc, if it alone has them */
-static long looked, look_again = OFTEN; /* for them, when and after how many milliseconds */
+static pid_t monitor; /* all processes of the run are below it */
+static struct strv temporary; /* paths in /proc of tmpfs mounts that only the sandbox has */
+/* The time of the last search for such mounts, and the interval, in milliseconds. */
+static long looked, look_again = OFTEN;
 
-/* Bytes, from a file that has kilobytes. */
+/* Converts a file's number of kilobytes to bytes. */
 static long kilobytes(const char *content, const char *key)
 {
     const char *found = content == NULL ? NULL : strstr(content, key);
     return found == NULL ? 0 : strtol(found + strlen(key), NULL, 10) * 1024;
 }
 
-/* By files that wait for nothing that the process holds. Its page tables can be larger than what it uses. */
+/* Reads files of /proc that never wait for locks of the process. Counts page tables, too, which can be larger
+ * than RSS. */
 static long resident(pid_t process)
 {
     char path[64];
@@ -56,7 +59,7 @@ static long resident(pid_t process)
     return kilobytes(content, "\nVmRSS:") + kilobytes(content, "\nVmPTE:");
 }
 
-/* Memory that several processes map is divided among them. A program inside can make this wait. */
+/* Divides memory that several processes map among them (PSS). A program inside can delay this. */
 static long proportional(pid_t process)
 {
     char path[64];
@@ -77,7 +80,8 @@ static bool has_other_mounts(pid_t process)
     return theirs != NULL && ours != NULL && strcmp(theirs, ours) != 0;
 }
 
-/* Appends the children of all its threads to `found`, which has `count`. Returns the new number. */
+/* Appends the children of all threads of a process to `found`, which has `count` entries. Returns the new
+ * number. */
 static size_t add_children(pid_t process, pid_t *found, size_t count)
 {
     char path[64];
@@ -116,8 +120,9 @@ static long sum_of(const struct measured *found, size_t count)
     return sum;
 }
 
-/* ---- temporary file systems */
-/* Writes the devices of the tmpfs mounts that a process sees to `devices`, at most `most`, and their paths to `points`, if not NULL. */
+/* ---- tmpfs mounts */
+/* Writes the devices of the tmpfs mounts that a process sees to `devices`, at most `most`, and their paths to
+ * `points`, unless that is NULL. */
 static size_t find_temporary(const char *process, dev_t *devices, size_t most, struct strv *points)
 {
     size_t count = 0;
@@ -151,7 +156,7 @@ static bool has_device(const dev_t *devices, size_t count, dev_t device)
     return false;
 }
 
-/* Looks for tmpfs mounts that the process has and we do not. False: there are none. */
+/* Looks for tmpfs mounts that the process has and the monitor does not. False: there are none. */
 static bool look_at(pid_t inside)
 {
     enum { MOST = 4096 };
@@ -172,7 +177,8 @@ static bool look_at(pid_t inside)
     return temporary.count > 0;
 }
 
-/* What is mounted changes while the sandbox is made, and rarely later. The processes found last are the innermost. */
+/* Mounts change while the sandbox is created, and rarely afterwards. The processes found last are the
+ * innermost. */
 static void look_for_temporary(const struct measured *found, size_t count)
 {
     size_t tries = 0;
@@ -195,14 +201,13 @@ static long temporary_files(const struct measured *found, size_t count)
     return sum;
 }
 
-/* ---- the limit */
 static int by_memory(const void *one, const void *other)
 {
     long first = ((const struct measured *)one)->memory, second = ((const struct measured *)other)->memory;
     return first > second ? -1 : first < second;
 }
 
-/* The number may be another's since: then that is one of ours, too, or it isn't killed. */
+/* The PID may have been reused meanwhile: then the process is killed only if it belongs to this run, too. */
 static bool kill_one(pid_t process)
 {
     _cleanup_close_ int handle = (int)syscall(SYS_pidfd_open, process, 0);
@@ -217,7 +222,7 @@ static bool was_killed(pid_t process)
     return false;
 }
 
-/* The largest, until the others use no more than the limit. */
+/* Kills the largest processes until the rest uses no more than the limit. */
 static struct answer kill_largest(struct measured *found, size_t count, long files)
 {
     struct answer answer = {.used = sum_of(found, count) + files};
@@ -234,8 +239,8 @@ static struct answer kill_largest(struct measured *found, size_t count, long fil
     return answer;
 }
 
-/* Counts shared memory once. A child does that, because it may have to wait for a process. If it does not answer in time, each process
- * counts in full. */
+/* Counts shared memory once. A child does this, because it may have to wait for a process inside. If it does
+ * not answer in time, each process counts in full. */
 static struct answer kill_by_share(struct measured *found, size_t count, long files)
 {
     int ends[2], handle;
@@ -299,7 +304,8 @@ bool memory_check(void)
     }
     killed += answer.killed;
     over = answer.used > limit ? (over == 0 ? began : over) : 0;
-    bool helps = over == 0 || answer.killed > 0 || milliseconds() - killed_at < DYING; /* an account's aren't ours to kill */
+    /* Processes of another account can't be killed from here. */
+    bool helps = over == 0 || answer.killed > 0 || milliseconds() - killed_at < DYING;
     return files <= limit && helps && (over == 0 || milliseconds() - over < ENDING);
 }
 

@@ -1,6 +1,6 @@
-/* The monitor, the launcher's child: makes placeholders, starts the sandbox, forwards signals, keeps the time limit (a
- * timerfd; exit status 124), gives the command's exit status (128 + n for signal n), and cleans up, also when the
- * launcher was killed (kill -9). */
+/* The monitor, the launcher's child: creates placeholders, starts the sandbox, forwards signals, enforces the
+ * time limit (a timerfd; exit status 124), returns the command's exit status (128 + n for signal n), and
+ * cleans up, even if the launcher was killed (kill -9). */
 #define _GNU_SOURCE
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -12,18 +12,17 @@
 #include "requests.h"
 #include "vm_ports.h"
 
-enum { PATIENCE = 2000, GRACE = 10000, STARTS = 3, AFTER = 30000 }; /* milliseconds, but STARTS */
+enum { PATIENCE = 2000, GRACE = 10000, STARTS = 3, AFTER = 30000 }; /* milliseconds, except STARTS */
 
 static struct run *current;
 static void may_give_up(void);
 static struct launcher_link launcher = {.socket = -1, .may_give_up = may_give_up};
 static int children = -1, timer = -1;
-static bool late, began;       /* the time; the child */
-static bool stop_sent;         /* and the launcher hasn't said that it goes on */
-static int watched;            /* what the watch said at its end, where that decides */
-static long patience, grace, last; /* until when, 0 without; `last`: for the child, since it was ended */
+static bool late, began;       /* the time limit was reached; the child is started */
+static bool stop_sent; /* the launcher was told that the command has stopped, and has not continued yet */
+static int watched;            /* the watch's exit status, if that decides */
+static long patience, grace, last; /* deadlines, 0: none; `last`: for the child, after it was killed */
 
-/* ---- the run */
 static void tell(int kind, int value)
 {
     struct message message = {kind, value};
@@ -34,10 +33,11 @@ void tell_executed(void)
 {
     if (current->document.started >= 0)
         tell(EXECUTED, 0);
-    current->document.started = -1; /* the launcher's is another */
+    current->document.started = -1; /* the launcher has its own copy of this descriptor */
 }
 
-/* Once until the launcher goes on: a command could fill the socket, and the last message is the status. */
+/* Sent only once until the launcher continues: otherwise a command could fill the socket, and the exit status
+ * could not be sent. */
 void tell_stopped(void)
 {
     if (current->document.started >= 0) {
@@ -53,7 +53,7 @@ static _Noreturn void tell_status(int status)
 {
     tell(STATUS, status);
     if (launcher_there())
-        kill(current->launcher, SIGCONT); /* a stopped launcher would never be reaped */
+        kill(current->launcher, SIGCONT); /* a stopped launcher would not reap the monitor */
     _exit(status);
 }
 
@@ -68,7 +68,8 @@ static void ended_watch(struct run *run)
 static void kill_child(struct run *run)
 {
     if (run->child > 0 && kill(run->child, SIGKILL) != 0 && errno != ESRCH &&
-        (errno != EPERM || run->method->end == NULL)) /* sudo is ended by what it has started */
+        /* Sudo ends when the program that it has started ends. */
+        (errno != EPERM || run->method->end == NULL))
         warn("cannot kill the command's process");
 }
 
@@ -101,7 +102,7 @@ static _Noreturn void end_monitor(int status)
     tell_status(late ? TIME_UP : status);
 }
 
-/* Whether the child has ended. What else became ours is not left as a zombie. */
+/* Whether the child has ended. Also reaps orphans, which become the monitor's children. */
 static bool ended_child(struct run *run, int *status)
 {
     siginfo_t info;
@@ -128,7 +129,8 @@ static void take_signal(int number)
     }
 }
 
-/* One that finds no command for long, because nothing has started, ends the start. */
+/* Forwards signals that no process could receive before. If one of them has waited too long, because nothing
+ * has started, the start is ended. */
 static void deliver_pending(struct run *run)
 {
     for (int number = 1; number < 64; number++) {
@@ -149,7 +151,7 @@ static void deliver_pending(struct run *run)
     }
 }
 
-/* Whether it rang. */
+/* Whether the stop descriptor was written to. */
 static bool hear_stop(struct run *run)
 {
     char rung[4096];
@@ -166,7 +168,8 @@ static void hear_launcher(struct run *run)
     while ((got = recv(launcher.socket, &message, sizeof message, 0)) == sizeof message)
         if (message.kind == TO_DELIVER) {
             take_signal(message.value);
-            while (message.value == SIGCONT && hear_stop(run)) /* of what goes on now */
+            /* Discards reports from before the command was continued. */
+            while (message.value == SIGCONT && hear_stop(run))
                 ;
             stop_sent = stop_sent && message.value != SIGCONT;
         }
@@ -182,7 +185,7 @@ static void from_launcher(struct run *run)
     }
 }
 
-/* The preparation is given up when the launcher has gone, and for a signal that finds no process for long. */
+/* Gives the preparation up if the launcher has gone, or if a signal has found no process for too long. */
 static void may_give_up(void)
 {
     static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -200,7 +203,8 @@ static int sleep_for(void)
     return launcher.pending != 0 ? LAUNCHER_RETRY : until == 0 ? -1 : left > 0 ? (int)left : 0;
 }
 
-/* Until the child has ended: its status as wait(2) has it. One that can't be ended was killed, as far as that goes. */
+/* Waits until the child has ended, and returns its status of wait(2). A child that can't be killed counts as
+ * killed. */
 static int attend(struct run *run)
 {
     for (int status;;) {

@@ -1,11 +1,12 @@
-/* Parses /proc/PID/mountinfo (proc_pid_mountinfo(5)), whatever names a sandbox has put there, and finds the visible mount
- * at a path. */
+/* Parses /proc/PID/mountinfo (proc_pid_mountinfo(5)), whatever names a sandbox has put there, and finds the
+ * mount that is visible at a path. */
 #define _GNU_SOURCE
 
 #include "utils.h"
 #include "watch.h"
 
-/* In place: blanks and backslashes are written as three octal digits (fs/proc_namespace.c, mangle). */
+/* Decodes in place: the kernel writes blanks and backslashes as three octal digits (fs/proc_namespace.c,
+ * mangle). */
 static void decode(char *text)
 {
     char *to = text;
@@ -29,7 +30,7 @@ static bool number(const char *text, unsigned long *value)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
 }
 
-/* The next word of a text in which `end` stands between words; NULL at its end. */
+/* The next word, where words are separated by `end`; NULL: no more words. */
 static char *next(char **rest, char end)
 {
     char *word = *rest;
@@ -71,7 +72,7 @@ static int by_parent(const void *one, const void *other)
     return first->id < second->id ? -1 : first->id > second->id;
 }
 
-/* The first of the children of a mount. */
+/* The index of a mount's first child. */
 static size_t children(const struct mounts *mounts, unsigned long parent)
 {
     size_t low = 0, high = mounts->count;
@@ -150,7 +151,8 @@ bool mounts_read(int file, struct mounts *mounts)
     return false;
 }
 
-/* From the root on, the first mount on the way that lies on the one before; each hides the one under it. */
+/* Starts at the root, and moves to the first mount on the path that is mounted on the current one, because
+ * each hides the one below it. */
 const struct mount *mounts_at(const struct mounts *mounts, const char *path, size_t length)
 {
     const struct mount *seen = mounts->root;

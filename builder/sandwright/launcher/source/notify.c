@@ -1,5 +1,5 @@
-/* The supervisor: a process beside the sandbox that answers the calls which the sandbox's filter hands to it
- * (seccomp_unotify(2)). When it ends, these calls fail with ENOSYS. */
+/* The supervisor: a process beside the sandbox that answers the seccomp notifications of programs inside
+ * (seccomp_unotify(2)). If it ends, these calls fail with ENOSYS. */
 #define _GNU_SOURCE
 #include <grp.h>
 #include <linux/capability.h>
@@ -25,17 +25,19 @@ enum { SYNC_WAKE_UP = 1 /* Linux 6.6 */ };
 
 static struct served served = {.broker = {.listener = -1, .inside = -1, .outside = -1}};
 static int ends[2] = {-1, -1}, handle = -1;
-static int at; /* the descriptor inside at which the socket to us is, and behind it the filter */
-static pid_t monitor;  /* where a runtime hands over the listener, by connecting: all that descends from it may; else 0 */
+static int at; /* the number inside of the socket to the supervisor; the next number is the filter */
+/* Set where a runtime connects to pass the listener on: only descendants of this process may; else 0. */
+static pid_t monitor;
 static pid_t supervisor;
-static uid_t account; /* user: the owner of files that it makes; else 0 */
+static uid_t account; /* user: the owner of the files that the supervisor creates; else 0 */
 static gid_t group;
 
 /* ---- the start */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-compare" /* in musl's CMSG_NXTHDR */
 
-/* The first program inside: its filter's listener, and its number, as the kernel tells it. */
+/* Receives the listener from the first program inside. Returns that program's PID, as the kernel reports
+ * it. */
 static pid_t take_listener(int channel)
 {
     union {
@@ -59,7 +61,8 @@ static pid_t take_listener(int channel)
 }
 #pragma GCC diagnostic pop
 
-/* No rights over files but those of the account that runs inside; to look into its processes, where we had that. */
+/* Keeps no rights over files but those of the account that runs inside, and CAP_SYS_PTRACE if it has it, with
+ * which it reads processes inside. */
 static void drop_rights(void)
 {
     if (account != 0 && (setgroups(0, NULL) != 0 || (setfsgid(group), setfsuid(account), (uid_t)setfsuid((uid_t)-1) != account)))
@@ -83,7 +86,7 @@ static void learn_network(int process)
         served.broker.network = 0;
 }
 
-/* `own`: sockets of the sandbox are connected to, and not those listed alone. */
+/* `own`: programs inside may connect to their own sockets too, not just to the listed ones. */
 static void look_into(pid_t first, bool own)
 {
     _cleanup_close_ int process = open(xasprintf("/proc/%d", (int)first), O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -96,7 +99,7 @@ static void look_into(pid_t first, bool own)
         die_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (pidfd_getfd(2))");
 }
 
-/* A runtime of ours connects, and no other process of the user's, nor one of the sandbox. */
+/* Accepts the runtime of this run, but no other process of the user and none inside the sandbox. */
 static int accept_runtime(int socket)
 {
     struct ucred who;
@@ -118,14 +121,15 @@ static void serve(int channel, bool own)
         channel = accept_runtime(channel);
     pid_t first = take_listener(channel);
     if (first <= 0)
-        _exit(0); /* it has ended */
+        _exit(0); /* the first program has ended */
     if (served.recording)
         record_begin(served.broker.listener, first);
     if (served.broker.repositories->count > 0 || served.creates)
         links_begin(&served.broker, first);
     if (served.creates)
         creation_begin(first);
-    if (served.creates || served.recording) /* many calls: we run where the caller did */
+    /* Many calls are expected, so the supervisor runs on the caller's processor. */
+    if (served.creates || served.recording)
         ioctl(served.broker.listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, (uint64_t)SYNC_WAKE_UP);
     if (served.connects)
         look_into(first, own);
@@ -137,7 +141,7 @@ static void serve(int channel, bool own)
     notify_threads_watch(NULL);
 }
 
-/* Those of the policy, and the bridge's where it is reached so. */
+/* The sockets of the policy, and the bridge's if it is reached over one. */
 static void list_sockets(const struct run *run)
 {
     struct strv paths = {0};
@@ -172,7 +176,8 @@ static _Noreturn void supervise(const struct run *run)
     _exit(0);
 }
 
-/* ---- landlock's, which is above the command: only so may it read addresses where Yama denies others (ptrace_scope 1) */
+/* ---- under landlock, the supervisor is the command's parent: with Yama's ptrace_scope 1, only an ancestor
+ * may read the addresses in the memory of a process */
 static _Noreturn void end_as(int status)
 {
     sigset_t one;
@@ -211,13 +216,13 @@ static bool can_look_into(pid_t process)
     return memory >= 0;
 }
 
-/* Nothing is started until it is seen that it can do its work. */
+/* Nothing is started before the supervisor is known to be able to do its work. */
 static void serve_below(int channel)
 {
     pthread_t looking;
     pid_t first = take_listener(channel);
     if (first <= 0)
-        return; /* it has ended, having said why */
+        return; /* it has ended, and has reported the reason */
     if (served.broker.names && !can_look_into(first))
         die("cannot supervise the files of the sandbox's kernel here (ptrace(2))");
     if (!served.broker.names && (!can_look_into(first) || (served.broker.outside = diag_open()) < 0 ||
@@ -231,8 +236,8 @@ static void serve_below(int channel)
     close(channel);
 }
 
-/* The sender is known from the first message on, which may be sent before the supervisor runs. An accepted socket has it from
- * the socket that listens. */
+/* Makes the kernel attach the sender's credentials to all messages, even to those that are sent before the
+ * supervisor runs. An accepted socket inherits this from the listening one. */
 static bool tells_who(int socket)
 {
     int yes = 1;
@@ -248,7 +253,8 @@ static void make_channel(void)
 static void be_above(const struct run *run)
 {
     static const struct strv none;
-    served.broker.repositories = &none; /* the kernel's mounts would be needed */
+    /* Would need mounts of Git directories, which landlock does not have. */
+    served.broker.repositories = &none;
     served.broker.keeps = true;
     served.broker.names = has_kernel(run);
     served.broker.own = run->plan.sockets.own;
@@ -339,8 +345,8 @@ void notify_start(struct run *run)
     fork_supervisor(run);
 }
 
-/* In the run's directory, which is the user's alone. A path that is too long for an address leads through our descriptor,
- * where the runtime may look at it. */
+/* The socket is in the run directory, which only the user can enter. If its path is too long for an address,
+ * the address goes through a descriptor of the launcher, provided that the runtime may read it. */
 const char *notify_listen(struct run *run, bool apart)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -384,7 +390,7 @@ int notify_channel(void)
 void notify_hand_over(void)
 {
     const struct program whole = served.recording ? record_ask(&served.filters[0], served.connects) : served.filters[0];
-    /* Above both, as one may be where the other goes. */
+    /* Move both above the target numbers first, as dup2 to one of these could close the other. */
     int files[] = {ends[1], memory_file("filter", whole.at, whole.count * sizeof *whole.at)};
     for (int index = 0; index < 2; index++)
         files[index] = files[index] < 0 ? -1 : fcntl(files[index], F_DUPFD_CLOEXEC, at + 2);
@@ -405,7 +411,7 @@ void notify_end(void)
     if (supervisor <= 0)
         return;
     if (handle >= 0 && syscall(SYS_pidfd_send_signal, handle, SIGKILL, NULL, 0) == 0)
-        waitpid(supervisor, &status, 0); /* it may have been waited for */
+        waitpid(supervisor, &status, 0); /* it may have been reaped already */
     close(handle);
     supervisor = 0;
 }

@@ -1,22 +1,23 @@
-/* Declarations that notify.c and notify_threads.c share. */
 #ifndef NOTIFY_H
 #define NOTIFY_H
 
 #include "broker.h"
 #include "refusals.h"
 
-enum { INTERRUPT = 64 }; /* a signal that is not passed on: a call of connect(2) is given up */
+/* The signal that interrupts connect(2) in a thread; it is not forwarded to the command. */
+enum { INTERRUPT = 64 };
 
 struct served {
     struct broker broker;
-    struct program filters[2]; /* as they were rendered: of their errors the first one's counts */
+    /* As rendered; where several refuse a call, the error of the first one counts. */
+    struct program filters[2];
     size_t filter_count;
-    bool connects; /* for programs inside */
+    bool connects; /* the supervisor connects for programs inside */
     bool recording;
-    bool creates;  /* names in closed directories, for programs inside */
+    bool creates;  /* the supervisor creates names in closed directories for programs inside */
 };
 
-bool notify_threads_start(struct served *served); /* starts the threads; false: there is none */
+bool notify_threads_start(struct served *served); /* false: no thread could be started */
 _Noreturn void *notify_threads_watch(void *unused);
 
 #endif

@@ -1,5 +1,5 @@
-/* The threads of the supervisor (notify.c): one receives notifications and answers at once what it can; others wait in calls
- * that block, such as connect(2). */
+/* The supervisor's threads (notify.c): one receives notifications, and answers those that need no waiting.
+ * The others make calls that block, such as connect(2). */
 #define _GNU_SOURCE
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -13,11 +13,11 @@
 #include "paths.h"
 #include "record.h"
 
-enum { MOST = 64, STACK = 128 << 10, LOOK = 50 }; /* threads; bytes of each; milliseconds */
+enum { MOST = 64, STACK = 128 << 10, LOOK = 50 }; /* threads; bytes per thread; milliseconds */
 
 static struct served *served;
 
-/* ---- connect(2) that waits */
+/* ---- blocking connect(2) */
 static struct waiting {
     bool used;
     uint64_t id;
@@ -29,17 +29,18 @@ static size_t waiting_count, threads, idle;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
-/* One thread takes the calls: the kernel would wake all that wait for one. It answers by itself what can't wait. */
+/* Only one thread receives notifications, because the kernel would wake every waiting thread for each. It
+ * answers those that need no waiting itself. */
 static bool taken;
 static pthread_cond_t vacant = PTHREAD_COND_INITIALIZER;
-static _Atomic uint64_t turn; /* of who takes them: odd while it answers */
+static _Atomic uint64_t turn; /* counts the receiving thread's steps: odd while it answers a notification */
 
 static struct waiting *enter(uint64_t id, pid_t caller)
 {
     pthread_mutex_lock(&lock);
     struct waiting *each = waiting;
     while (each->used)
-        each++; /* there are as many as threads */
+        each++; /* there is an entry for every thread */
     *each = (struct waiting){true, id, caller, pthread_self(), milliseconds()};
     if (waiting_count++ == 0)
         pthread_cond_signal(&changed);
@@ -86,10 +87,9 @@ static bool is_called_away(const struct waiting *each)
     return away;
 }
 
-/* ---- calls */
 static void *work(void *unused);
 
-/* One more is there to take the next call. With the lock. */
+/* Makes sure that a thread is ready to receive the next notification. The caller holds the lock. */
 static void keep_one_idle(void)
 {
     pthread_attr_t attributes;
@@ -121,7 +121,7 @@ bool notify_threads_start(struct served *by)
     return threads > 0;
 }
 
-/* Another one takes the calls. With the lock. */
+/* Lets another thread receive notifications. The caller holds the lock. */
 static void give_place(void)
 {
     taken = false;
@@ -139,7 +139,8 @@ static void take_place(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Recording looks paths up where a program inside may make it wait, as in a file system that it serves. With the lock. */
+/* Replaces the receiving thread if it is stuck: recording looks paths up, and a program inside could delay
+ * that, for example with a file system that it serves. The caller holds the lock. */
 static void relieve(void)
 {
     static uint64_t seen;
@@ -149,7 +150,7 @@ static void relieve(void)
     seen = now;
 }
 
-/* A signal that comes too early for connect(2) is sent again. */
+/* Sends a signal again if it came just before connect(2), and therefore did not interrupt it. */
 _Noreturn void *notify_threads_watch(void *unused)
 {
     (void)unused;
@@ -168,18 +169,20 @@ _Noreturn void *notify_threads_watch(void *unused)
     }
 }
 
-/* No program is inside any more; else the caller has gone. */
+/* Whether no program is left inside; otherwise only the caller has gone. */
 static bool is_over(void)
 {
     struct pollfd each = {.fd = served->broker.listener};
     return poll(&each, 1, 0) > 0 && (each.revents & POLLHUP) != 0;
 }
 
-/* Answers a denied call with the filter's errno and counts it, and lets a call that is only recorded continue. -1: neither. */
+/* Answers a refused call with the filter's errno and counts it; lets a call that is only recorded go on. -1:
+ * neither. */
 static int answer_at_once(const struct seccomp_notif *call, uint32_t *flags)
 {
     int which, error = filters_refusal(served->filters, served->filter_count, &call->data, &which);
-    if (OWN_KERNELS && served->broker.names) /* filter 0 is the policy's: what it refuses, the launcher doesn't do for the caller either */
+    /* Filter 0 is the policy's: the supervisor makes no call for the guest that this filter refuses. */
+    if (OWN_KERNELS && served->broker.names)
         return error == 0 ? EPERM : which > 0 && paths_are_named(&call->data) ? -1 : error;
     if (error != 0 && !served->broker.keeps && pairs_may_replace(served->filters, served->filter_count, &call->data))
         return -1;
@@ -195,7 +198,7 @@ static int answer_at_once(const struct seccomp_notif *call, uint32_t *flags)
     else if (recorded)
         *flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
     else
-        return EPERM; /* confine.c alone refuses it */
+        return EPERM; /* only the filter of confine.c refuses it */
     return error;
 }
 
@@ -222,7 +225,8 @@ static void send_answer(uint64_t id, int fault, uint32_t flags)
         ioctl(served->broker.listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
 }
 
-/* Who takes the calls answers one; or gives its place away, to do so. Whether it still has it. */
+/* Answers a call in the receiving thread, or lets another thread receive and answers then. Returns whether
+ * this thread still receives. */
 static bool answer(const struct seccomp_notif *call)
 {
     uint64_t own = ++turn;
@@ -256,7 +260,7 @@ static void *work(void *unused)
         if (ioctl(served->broker.listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) {
             if (errno == EINTR || (errno == ENOENT && !is_over()))
                 continue;
-            if (served->broker.keeps) /* the command's end is still to be reported */
+            if (served->broker.keeps) /* the command's end must still be reported */
                 return NULL;
             _exit(0);
         }

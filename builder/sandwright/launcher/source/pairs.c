@@ -1,5 +1,6 @@
-/* socketpair(2) of datagrams: an end of such a pair can send to any address, so the filters refuse it. The supervisor makes a
- * pair of SOCK_SEQPACKET instead, which keeps the boundaries of messages too and takes no address (unix(7)), and hands it in. */
+/* socketpair(2) with datagrams: an end of such a pair can send to any address, so the filters refuse it. The
+ * supervisor creates a pair of SOCK_SEQPACKET instead, which also keeps message boundaries but takes no
+ * address (unix(7)), and passes it to the program. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +37,7 @@ static int hand_in(const struct broker *broker, const struct seccomp_notif *call
     return ioctl(broker->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &added);
 }
 
-/* The caller's memory is tried before it gets descriptors, which can't be taken back. */
+/* Writes to the caller's memory before it passes the descriptors, because these can't be taken back. */
 int pairs_answer(const struct broker *broker, const struct seccomp_notif *call)
 {
     char name[40];

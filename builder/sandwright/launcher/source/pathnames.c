@@ -1,5 +1,5 @@
-/* Decides by the plan of mounts what the guest kernel (method vm) may do with a path, and reads the paths
- * of its calls (paths.c). */
+/* Decides by the mount plan what the guest kernel (method vm) may do with a path, and reads the paths of its
+ * calls (paths.c). */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/magic.h>
@@ -19,13 +19,12 @@ static struct mount_plan plan;
 static struct exception {
     const char *path;
     enum access access;
-    bool below; /* and paths below it */
+    bool below; /* also for paths below it */
 } exceptions[8];
 static size_t exception_count;
 static const struct strv *repositories;
 static const char *memory = "/dev/shm";
 
-/* ---- before the fork */
 static void except(const char *path, enum access access, bool below)
 {
     exceptions[exception_count++] = (struct exception){path, access, below};
@@ -41,7 +40,8 @@ void paths_prepare(const struct run *run, const char *program, const char *guest
     except(own, ACCESS_CHANGE, true);
     except(NOTHING, ACCESS_READ, false);
     except("/proc/cpuinfo", ACCESS_READ, false);
-    if (statfs(memory, &place) != 0 || place.f_type != TMPFS_MAGIC) /* it takes nothing else, or else the given path */
+    /* User-Mode Linux accepts only a tmpfs here, or a directory that it is given. */
+    if (statfs(memory, &place) != 0 || place.f_type != TMPFS_MAGIC)
         memory = own;
 }
 
@@ -50,7 +50,7 @@ const char *paths_memory(void)
     return memory;
 }
 
-/* ---- what the plan says */
+/* ---- the plan */
 static bool is_excepted(const char *path, enum access *access)
 {
     for (size_t index = 0; index < exception_count; index++) {
@@ -63,7 +63,8 @@ static bool is_excepted(const char *path, enum access *access)
     return false;
 }
 
-/* The most specific wins; of several at one place the last, which lies over the others. */
+/* The most specific rule decides; of several at the same path the last one, which is mounted over the
+ * others. */
 enum access access_to(const char *path)
 {
     const struct record *found = NULL;
@@ -81,7 +82,8 @@ enum access access_to(const char *path)
     return found->kind == WRITE ? ACCESS_CHANGE : found->kind == READ || found->kind == PLACEHOLDER_FILE ? ACCESS_READ : ACCESS_NONE;
 }
 
-/* Moving it moves a path that is named here: a mount point, an exception, or a parent of one. */
+/* Whether moving the path would move one that is named here: a mount point, an exception, or a directory
+ * above one. */
 bool is_held(const char *path)
 {
     size_t length = strlen(path);
@@ -102,8 +104,8 @@ const char *repository_of(const char *path)
     return NULL;
 }
 
-/* ---- names */
-/* The caller may change it meanwhile; only this copy is used. Docker 20.10 refuses process_vm_readv(2). */
+/* The caller may change the memory meanwhile, so only this copy is used. Docker 20.10 does not allow
+ * process_vm_readv(2). */
 bool read_theirs(pid_t thread, uint64_t address, void *to, size_t length)
 {
     char name[32];
@@ -131,7 +133,7 @@ static int plain(char *path)
 {
     char *to = path;
     if (*path != '/')
-        return EACCES; /* the kernel's process names nothing so */
+        return EACCES; /* the kernel's process uses absolute paths only */
     for (const char *from = path; *from != '\0';) {
         while (*from == '/')
             from++;
@@ -175,7 +177,7 @@ int take_name(const struct broker *broker, const struct seccomp_notif *call, uin
     return fault != 0 ? fault : plain(name->path);
 }
 
-/* What may be changed, and its directory. */
+/* Takes a path that may be changed, and opens its directory. */
 int take_changed(const struct broker *broker, const struct seccomp_notif *call, uint64_t address, struct name *name)
 {
     int fault = take_name(broker, call, address, name);

@@ -1,14 +1,15 @@
-/* The host's files for the guest kernel (method vm), where Landlock is the wall around it: the supervisor opens them.
+/* The host's files for the guest kernel (method vm) under Landlock: the supervisor opens them.
  *
- * That kernel accesses files of the host by their names (hostfs), and its mounts don't restrict a program
- * that takes it over. Landlock takes nothing away inside of a directory that may be written. So the kernel's
- * process opens, makes, moves and removes nothing by itself. The filter hands each such call to the
- * supervisor (notify.c), which follows no link on the way, judges the path by the plan of mounts, makes the
- * call on the directory that it has opened, and hands the descriptor in (SECCOMP_IOCTL_NOTIF_ADDFD). A
- * program that takes that kernel over is still restricted by this supervisor, and behind it by Landlock's
- * rules for both processes.
+ * The guest kernel accesses files of the host by their names (hostfs), and its mounts do not restrict a
+ * program that has taken it over. Landlock can't deny a path inside a writable directory. The kernel's
+ * process therefore opens, creates, moves and removes nothing itself: its seccomp filter sends each such call
+ * to the supervisor (notify.c). The supervisor follows no link on the way, checks the path against the mount
+ * plan, makes the call in the directory that it has opened, and passes the descriptor back
+ * (SECCOMP_IOCTL_NOTIF_ADDFD). A program that takes the kernel over is therefore still restricted by the
+ * supervisor, and by Landlock's rules for both processes.
  *
- * Calls are made one at a time, so that the sandbox can move nothing between the check and the call. */
+ * Calls are made one at a time, so that the sandbox can move nothing between the check and the call.
+ */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/seccomp.h>
@@ -38,7 +39,7 @@ enum { ALLOWED_FLAGS = O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIR
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- descriptors that are handed in */
+/* ---- passing descriptors */
 static int give(const struct broker *broker, const struct seccomp_notif *call, int file, uint64_t flags)
 {
     struct seccomp_notif_addfd given = {.id = call->id, .flags = SECCOMP_ADDFD_FLAG_SEND, .srcfd = (uint32_t)file,
@@ -49,13 +50,13 @@ static int give(const struct broker *broker, const struct seccomp_notif *call, i
     return fault == ENOENT && file >= 0 ? -1 : fault;
 }
 
-/* It is the host's: it is read and written, and nothing else is done with it. */
+/* /dev/null is the host's, so it may only be read and written. */
 static bool is_nothing(const struct name *name)
 {
     return strcmp(name->path, NOTHING) == 0;
 }
 
-/* Opening another kind of file may block, or have an effect. */
+/* Opening a file of another type may block, or have a side effect. */
 static bool is_plain(int file, const struct name *name)
 {
     struct stat status;
@@ -78,7 +79,7 @@ static int open_named(struct name *name, int flags, mode_t mode)
     return openat(name->above, name->last, (flags & ALLOWED_FLAGS) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode);
 }
 
-/* Before its own root is there, its process finds its libraries through links. The target is judged. */
+/* Before the guest has its own root, its process finds its libraries through links. The target is checked. */
 static int open_through_links(const char *path)
 {
     static const char gone[] = " (deleted)";
@@ -106,7 +107,8 @@ static int answer_open(const struct broker *broker, const struct seccomp_notif *
     int fault = take_name(broker, call, address, &name);
     if (fault != 0)
         return fault;
-    if ((flags & O_TMPFILE) == O_TMPFILE && strcmp(name.path, paths_memory()) == 0) /* of the kernel, also where nothing there may be run */
+    /* The kernel's memory, which must work in noexec directories, too. */
+    if ((flags & O_TMPFILE) == O_TMPFILE && strcmp(name.path, paths_memory()) == 0)
         return give(broker, call, memfd_create("memory", MFD_CLOEXEC), flags);
     if ((flags & (O_PATH | (O_TMPFILE & ~O_DIRECTORY))) != 0)
         return EACCES;
@@ -132,13 +134,13 @@ static int answer_open(const struct broker *broker, const struct seccomp_notif *
     return give(broker, call, file, flags);
 }
 
-/* ---- what changes */
+/* ---- calls that change files */
 static int done(int result)
 {
     return result == 0 ? 0 : errno;
 }
 
-/* By a descriptor of the file, which is not a link. */
+/* Through a descriptor of the file, which must not be a link. */
 static int change_mode(const struct name *name, mode_t mode)
 {
     char place[32];
@@ -158,7 +160,7 @@ static int cut(const struct name *name, off_t length)
     return !is_plain(file, name) ? EINVAL : done(ftruncate(file, length));
 }
 
-/* NULL: now. */
+/* NULL: the current time. */
 static int take_times(const struct seccomp_notif *call, uint64_t address, struct timespec times[2])
 {
     struct timeval old[2];
@@ -172,7 +174,7 @@ static int take_times(const struct seccomp_notif *call, uint64_t address, struct
         return EFAULT;
     for (int index = 0; index < 2 && !exact; index++) {
         if (!seconds && (old[index].tv_usec < 0 || old[index].tv_usec >= 1000000))
-            return EINVAL; /* as the kernel's process would get it (utimensat(2)) */
+            return EINVAL; /* the error that the kernel's process would get (utimensat(2)) */
         times[index] = seconds ? (struct timespec){.tv_sec = index == 0 ? older.actime : older.modtime}
                                : (struct timespec){old[index].tv_sec, old[index].tv_usec * 1000};
     }
@@ -191,7 +193,8 @@ static int remove_name(const struct name *name, bool directory)
     return is_held(name->path) ? EBUSY : done(unlinkat(name->above, name->last, directory ? AT_REMOVEDIR : 0));
 }
 
-/* Both are the sandbox's to change: a read-only file could be written through a link to it. */
+/* Both paths must be writable for the sandbox: a read-only file could be written through a hard link to
+ * it. */
 static int answer_two(const struct broker *broker, const struct seccomp_notif *call, uint64_t from, uint64_t to, bool moves,
                       unsigned flags)
 {
@@ -202,7 +205,7 @@ static int answer_two(const struct broker *broker, const struct seccomp_notif *c
     if (fault == 0 && (is_held(one.path) || is_held(other.path)))
         fault = EBUSY;
     if (fault == 0 && repository_of(one.path) != repository_of(other.path))
-        fault = EXDEV; /* as between mounts: there could be a link in it */
+        fault = EXDEV; /* as between mounts; a moved directory could contain links */
     if (fault == 0 && moves)
         fault = (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0
                     ? EINVAL
@@ -229,12 +232,11 @@ static int answer_symlink(const struct broker *broker, const struct seccomp_noti
     return fault;
 }
 
-/* ---- one call */
 enum what { OPEN, CREATE, TRUNCATE, RENAME, MAKE_DIRECTORY, REMOVE_DIRECTORY, LINK, UNLINK, SYMLINK, MODE, OWNER, TIMES, NODE };
 static const struct named {
     int number;
     enum what what;
-    int path; /* which argument, of two the first */
+    int path; /* the number of the argument, or of the first of two */
 } named[] = {
     {SYS_openat, OPEN, 1},
 #if defined(__x86_64__)
@@ -324,7 +326,8 @@ static int answer(const struct broker *broker, const struct seccomp_notif *call,
 
 int paths_answer(const struct broker *broker, const struct seccomp_notif *call, uint32_t *flags)
 {
-    if (call->data.nr == SYS_utimensat && call->data.args[1] == 0) { /* of a descriptor: nothing is named */
+    /* Changes the times of a descriptor: no path is named. */
+    if (call->data.nr == SYS_utimensat && call->data.args[1] == 0) {
         *flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
         return 0;
     }

@@ -1,14 +1,16 @@
-/*
- * Files that must exist while a run lasts in this project, or a program inside could create them. All runs that need them lock the
- * project, and the last one removes them. What may stand there is known by its mode: not to be written, and of a
- * directory sticky besides. Removed files are also recorded by device and inode, as a user may have such a
- * directory of their own; before it is made by its path, as who makes it may be killed meanwhile.
+/* Placeholders: files and directories that exist during the runs in this project, so that no program inside
+ * can create them. All runs that need them hold a lock on the project, and the last one removes them. A
+ * placeholder is recognised by its mode: it is not writable, and a directory is sticky as well. A user could
+ * have such a directory, too, so each one that a run creates is also recorded by device and inode. Its path
+ * is recorded before it is created, because the run may be killed in between.
  *
- * Each is made and removed in its directory, to which no link leads, and which stays open meanwhile: a program that replaces
- * something on the way has nothing made or removed elsewhere.
+ * Each is created and removed relative to a descriptor of its parent directory, to which no link leads, and
+ * which stays open. If a program replaces a directory on the way, nothing is therefore created or removed
+ * elsewhere.
  *
- * Runs with different policies need different ones. So the last run has to know those of all: each writes its list
- * beside the directories of runs, before it makes one, in a file that is named after the project and the list.
+ * Runs with different policies need different placeholders, and the last run has to know all of them. Each
+ * run therefore writes its list to a file beside the directories of runs, before it creates one. The file is
+ * named after the project and the list.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -19,7 +21,8 @@
 
 #include "launch.h"
 
-enum { BETWEEN = 20, LOCKING = 10000, ENDING = 1000, REMOVING = 5000, MOST = 1 << 22 }; /* milliseconds; bytes of a list */
+/* Milliseconds; maximal bytes of a list. */
+enum { BETWEEN = 20, LOCKING = 10000, ENDING = 1000, REMOVING = 5000, MOST = 1 << 22 };
 
 static struct parent {
     const char *path;
@@ -29,19 +32,18 @@ static struct parent {
 
 struct place {
     const char *path, *name, *line; /* `line`: NULL for a directory */
-    int directory;                  /* where `name` is, -1 without */
+    int directory;                  /* a descriptor of the directory that contains `name`; -1: none */
 };
 
-/* What was made, or was about to be (number 0), the last first. */
+/* The placeholders that were created, or were about to be (inode 0), the last one first. */
 static struct made {
     const char *path;
     unsigned long device, number;
-    bool modeless; /* by us, where modes can't be told */
+    bool modeless; /* created by this run on a file system that does not store modes */
     struct made *next;
 } *made;
-static bool recorded; /* `made` has what all runs in the project made */
+static bool recorded; /* `made` is complete: it contains those of all runs in the project */
 
-/* ---- where they are */
 static int directory_of(const struct plan *plan, const char *path)
 {
     size_t below = strlen(plan->project);
@@ -69,7 +71,6 @@ static struct place place_of(const struct plan *plan, const char *path, const ch
     return (struct place){path, slash + 1, line, directory_of(plan, above)};
 }
 
-/* ---- their owner */
 static void remember_made(const char *path, unsigned long device, unsigned long number)
 {
     struct made *next = xcalloc(sizeof *next);
@@ -93,7 +94,7 @@ static bool was_begun(const char *path)
     return each != NULL && each->number == 0;
 }
 
-enum state { ABSENT, HALF /* a run is making it, or was killed meanwhile */, OURS, OTHERS };
+enum state { ABSENT, HALF /* a run is creating it, or was killed while it did */, OURS, OTHERS };
 
 static enum state state_of_file(const struct place *place)
 {
@@ -104,8 +105,8 @@ static enum state state_of_file(const struct place *place)
     return got == (ssize_t)line + 1 && memcmp(content, place->line, line) == 0 && content[line] == '\n' ? OURS : OTHERS;
 }
 
-/* An empty directory, or one that rmdir(2) shows to be empty. Files are opened only where their line has to
- * be read, as each opening wakes who watches the directory. */
+/* For an empty directory, or one that rmdir(2) shows to be empty. A file is opened only if its line has to be
+ * read, because opening it wakes programs that watch the directory. */
 static enum state state_of(const struct place *place)
 {
     struct stat status;
@@ -133,7 +134,6 @@ static bool is_empty(const struct place *place)
     return empty;
 }
 
-/* ---- making */
 static _Noreturn void refuse_place(const struct place *place, int fault)
 {
     if (fault == EROFS || fault == EACCES || fault == EPERM)
@@ -190,13 +190,14 @@ static bool is_directory_entry(int directory, const char *name)
 {
     DIR *entries = open_directory(directory, ".");
     bool found = false;
-    for (struct dirent *each; (each = next_entry(entries)) != NULL;) /* the last one closes it */
+    for (struct dirent *each; (each = next_entry(entries)) != NULL;) /* closes `entries` at its end */
         found |= strcmp(each->d_name, name) == 0;
     return found;
 }
 
-/* A mount covers one spelling of a name, unless the kernel folds names: FUSE, CIFS and 9p may have an inode
- * for each. policy_warnings.py checks the names that were there before. */
+/* A mount covers one spelling of a name. That is enough unless the file system ignores case in a way that
+ * gives each spelling an inode of its own, as FUSE, CIFS and 9p may. policy_warnings.py checks names that
+ * existed before. */
 static void check_spelling(const struct place *place)
 {
     /* ext4, F2FS, tmpfs, vfat, exFAT, XFS, ntfs3 (linux/magic.h, fs/exfat, fs/ntfs3) */
@@ -243,7 +244,8 @@ static void discard(const struct place *place)
         unlinkat(place->directory, place->name, place->line == NULL ? AT_REMOVEDIR : 0);
 }
 
-/* ---- all of a list: files, as `refs` may not be there without `commondir`, and then directories; removed backwards */
+/* ---- all of a list: first the files, because `refs` may only exist with `commondir`, then the directories;
+ * removed in reverse order */
 struct list {
     struct strv directories, files;
 };
@@ -264,7 +266,7 @@ static void discard_all(const struct plan *plan, const struct list *list)
     }
 }
 
-/* ---- the lists of all runs: directories, an empty word, files and lines */
+/* ---- the lists of all runs: directories, an empty word, then files and their lines */
 static struct list own_list(const struct plan *plan)
 {
     return (struct list){plan->placeholder_directories, plan->placeholder_files};
@@ -306,7 +308,7 @@ const char *project_digest(const struct plan *plan)
     return plan->project == NULL ? "-" : digest_of(plan->project, strlen(plan->project));
 }
 
-/* Where they are, as the run's directory is in `runs` beside it; -1 without. */
+/* The directory of the lists, which contains `runs`; -1: none. */
 static int open_lists(const struct run *run)
 {
     const char *slash = run->state == NULL ? NULL : strstr(run->state, "/runs/sandwright-");
@@ -333,7 +335,7 @@ static void write_list(const struct run *run)
     }
 }
 
-/* ---- the created files, in one file for a project: device, inode and path of each, and NUL */
+/* ---- the record of what was created, one file for each project: device, inode and path of each, and NUL */
 static const char *made_name(const struct run *run)
 {
     return xasprintf("%s+made", project_digest(&run->plan));
@@ -359,7 +361,7 @@ static void read_made(const struct run *run)
     size_t length = 0;
     _cleanup_close_ int lists = open_lists(run);
     char *content = lists < 0 ? NULL : read_file(lists, made_name(run), MOST, &length);
-    recorded = content != NULL; /* a machine that was switched off meanwhile has none */
+    recorded = content != NULL; /* the record is lost if the machine was switched off meanwhile */
     for (char *at = content; recorded && at < content + length; at += strlen(at) + 1) {
         char *rest;
         unsigned long device = strtoul(at, &rest, 10), number = strtoul(rest, &rest, 10);
@@ -386,7 +388,7 @@ static void discard_lists(const struct run *run)
     }
 }
 
-/* ---- the lock: a process that can read the project can hold it for ever, and then no run starts */
+/* ---- the lock. A process that can read the project can hold it for ever, and then no run starts. */
 static bool open_project(struct run *run)
 {
     if (run->lock < 0)
@@ -404,7 +406,7 @@ static bool lock(const struct run *run, int kind, int most)
     return true;
 }
 
-/* Who has it locked, as the kernel says (proc(5), /proc/locks). */
+/* The processes that hold the lock, according to the kernel (proc(5), /proc/locks). */
 static const char *holders(const struct run *run)
 {
     struct stat status;
@@ -462,8 +464,8 @@ void make_placeholders(struct run *run)
 
 enum { REMOVED, STAYS, ORPHANED };
 
-/* What is removed here is no mount there any more (rmdir(2) detaches mounts of other namespaces): a container whose launcher and
- * monitor were killed could then create it. */
+/* Removes no placeholder that may still be a mount point of a container whose launcher and monitor were
+ * killed: rmdir(2) detaches mounts of other namespaces, and the container could then create the name. */
 static int remove_here(struct run *run, bool wait)
 {
     struct list own = own_list(&run->plan);
@@ -478,7 +480,7 @@ static int remove_here(struct run *run, bool wait)
     return REMOVED;
 }
 
-/* Who reads what the run writes doesn't wait for this process. */
+/* Closes all other descriptors, so that readers of the run's output do not wait for this process. */
 static void keep_places(const struct run *run)
 {
     size_t count = 1;
@@ -492,7 +494,7 @@ static void keep_places(const struct run *run)
     redirect_to_null(0, 2);
 }
 
-/* Nothing ends a process that waits for a file system which has gone: so it is another one. */
+/* A process that waits for an unresponsive file system can't be killed, so a child does the work. */
 bool remove_placeholders(struct run *run, bool wait)
 {
     int handle;

@@ -1,4 +1,4 @@
-/* Reads `launch.plan` by the table of fields.h; another version than 2 is an error. */
+/* Parses `launch.plan` with the table in fields.h; any version other than 2 is an error. */
 
 #include "plan.h"
 

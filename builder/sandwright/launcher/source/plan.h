@@ -1,5 +1,5 @@
-/* `launch.plan` beside the program, rendered by launcher/plan.py, documented in docs/launcher.md. A test compares the table of
- * fields with the one in plan.py. */
+/* The launch plan: `launch.plan` beside the program, rendered by launcher/plan.py, documented in
+ * docs/launcher.md. A test compares the table of fields with the one in plan.py. */
 #ifndef PLAN_H
 #define PLAN_H
 
@@ -17,7 +17,7 @@ struct plan {
 #undef END
 };
 
-/* As document_parse. */
+/* Returns as document_parse does. */
 const char *plan_parse(char *content, size_t length, struct plan *plan);
 
 #endif

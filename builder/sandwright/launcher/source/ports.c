@@ -1,6 +1,7 @@
-/* Ports that lead from the host's loopback to the sandbox's (network.expose), and from the sandbox's to the host's
- * (network.localhost). A socket belongs to the network namespace that it was made in, in any process: a process in the
- * sandbox's takes what comes to the host's listeners, and one here what comes to those inside. Programs inside see neither. */
+/* Ports that are forwarded from the host's loopback to the sandbox's (network.expose), and from the sandbox's
+ * to the host's (network.localhost). A socket belongs to the network namespace in which it was created,
+ * whichever process uses it. So a process in the sandbox's namespace accepts from the host's listeners, and
+ * one in the host's namespace from those inside. Programs inside can see neither process. */
 #define _GNU_SOURCE
 #include <linux/nsfs.h>
 #include <net/if.h>
@@ -14,13 +15,16 @@
 #include "launch.h"
 #include "ports.h"
 
-enum { NAME = 64 }; /* bytes of a run's name in the file of locks */
+enum { NAME = 64 }; /* bytes for a run's name in the file of locks */
 enum { MOST = PASSED / 2, BACKLOG = 128, ANSWER = 10000, PATIENCE = 5000 }; /* ports; milliseconds */
 
 static struct way host[2 * MOST], inner[2 * MOST];
 static size_t host_count, inner_count;
-static int locks = -1; /* a file with a lock for each port that a run exposes; open as long as its listeners */
-static int asks = -1; /* the end of who makes the sandbox; who makes the ways has the other */
+/* A file with a lock for each port that a run exposes; kept open as long as its listeners. */
+static int locks = -1;
+/* One end of a socket, for the process that starts the sandbox; the process that forwards ports has the
+ * other. */
+static int asks = -1;
 
 bool ports_wanted(const struct run *run)
 {
@@ -32,7 +36,8 @@ int ports_listen(int end, const void *address, unsigned length)
     return bind(end, address, length) == 0 ? listen(end, BACKLOG) : -1;
 }
 
-/* Another run of this user that exposes a port has the lock; a program that is no run has the port alone. */
+/* Another run of this user that exposes the port holds its lock. A program that is not a run holds the port
+ * only. */
 static bool lock_port(const struct run *run, unsigned short port)
 {
     char name[NAME] = "";
@@ -52,7 +57,8 @@ static bool lock_port(const struct run *run, unsigned short port)
     return false;
 }
 
-/* In both families, where there is IPv6; NULL, or the port for which it failed. Leaves out what other runs expose, if `locking`. */
+/* Listens on IPv4 and, if available, IPv6. Returns NULL, or the port for which this failed. With `locking`,
+ * leaves out the ports that other runs expose. */
 static const char *listen_all(const struct strv *ports, struct way *ways, size_t *count, const struct run *locking)
 {
     static const int families[] = {AF_INET, AF_INET6};
@@ -96,14 +102,13 @@ void ports_release(void)
     locks = -1;
 }
 
-/* ---- a process that enters the sandbox's network */
 
 static bool is_up(int any, struct ifreq *loopback)
 {
     return ioctl(any, SIOCGIFFLAGS, loopback) == 0 && (loopback->ifr_flags & IFF_UP) != 0;
 }
 
-/* With `waits`, another process brings it up. A second attempt waits for that process. */
+/* With `waits`, another process brings the interface up, so this waits for that first. */
 static void raise_loopback(bool waits)
 {
     struct ifreq loopback = {.ifr_name = "lo"};
@@ -115,7 +120,8 @@ static void raise_loopback(bool waits)
         die_errno("the sandbox's loopback can't be brought up");
 }
 
-/* For good. What we are given on the way takes the parent's death from us. */
+/* Enters the network namespace for good. Changing credentials clears the parent-death signal, so it is set
+ * again. */
 static void enter(int network, pid_t parent)
 {
     struct stat theirs, own, owners;
@@ -124,7 +130,8 @@ static void enter(int network, pid_t parent)
         die_errno("cannot identify the sandbox's network namespace");
     if (same_file(&theirs, &own))
         die("the sandbox has no network of its own, to or from which ports could lead");
-    /* Not the process's own: bubblewrap's may be in a second one by now, without a right over the network. */
+    /* Enters the user namespace that owns the network namespace, not that of the process: bubblewrap's
+     * process may be in another one by now, which has no rights over the network. */
     if (geteuid() != 0 && ((owner = ioctl(network, NS_GET_USERNS)) < 0 || fstat(owner, &owners) != 0 ||
                               stat("/proc/self/ns/user", &own) != 0 ||
                               (owners.st_ino != own.st_ino && setns(owner, CLONE_NEWUSER) != 0)))
@@ -164,7 +171,7 @@ static _Noreturn void be_inside(const struct run *run, int network, bool waits, 
     _exit(0);
 }
 
-/* ---- the process that makes the ways */
+/* ---- the process that forwards ports */
 
 static pid_t inside;
 static int to_inside = -1;
@@ -202,7 +209,7 @@ static bool make_ways(const struct run *run, int network, bool waits, int asked)
     return got >= 0;
 }
 
-/* At its end who is inside ends with this process. */
+/* When this process ends, the process inside ends, too. */
 static void serve(const struct run *run, int asked)
 {
     int files[2 * MOST];

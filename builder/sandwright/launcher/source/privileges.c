@@ -1,4 +1,4 @@
-/* Drops privileges: capabilities(7), no_new_privs, and a change to the account of the command. */
+/* Drops privileges: capabilities(7), no_new_privs, and a switch to the command's account. */
 #define _GNU_SOURCE
 #include <grp.h>
 #include <linux/capability.h>
@@ -15,7 +15,7 @@ bool keep_capabilities(uint64_t kept)
     return syscall(SYS_capset, &header, sets) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
 }
 
-/* Only root can empty the bounding set; no_new_privs keeps programs from gaining from it. */
+/* Only root can empty the bounding set; for others, no_new_privs keeps programs from gaining capabilities. */
 bool drop_capabilities(void)
 {
     for (int number = 0; prctl(PR_CAPBSET_READ, number, 0, 0, 0) >= 0; number++)

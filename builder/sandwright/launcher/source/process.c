@@ -1,5 +1,5 @@
-/* Processes of the launcher: catches the signals that are forwarded to the command, forks children with a pidfd, and ends
- * everything below itself, also orphans (it is their subreaper). */
+/* Processes of the launcher: catches the signals that are forwarded to the command, forks children with a
+ * pidfd, and kills all descendants, orphans too, because launcher and monitor are subreapers. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -11,7 +11,7 @@
 
 enum { ENDING = 5000 }; /* milliseconds */
 
-/* ---- signals, as they were given to us */
+/* ---- signals, as the launcher inherited them */
 static const int changed[] = {SIGPIPE, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 static struct sigaction before[sizeof changed / sizeof *changed];
 static sigset_t mask_before;
@@ -48,7 +48,7 @@ void restore_signals(void)
         sigprocmask(SIG_SETMASK, &mask_before, NULL);
 }
 
-/* ---- a monitor's launcher */
+/* ---- the monitor's view of its launcher */
 static struct launcher_link *launcher;
 static pid_t monitor;
 
@@ -81,7 +81,6 @@ bool wait_readable(int file, long until)
     }
 }
 
-/* ---- processes */
 size_t children_of(pid_t process, pid_t *found, size_t most)
 {
     char path[64], *at;
@@ -93,14 +92,15 @@ size_t children_of(pid_t process, pid_t *found, size_t most)
     return count;
 }
 
-/* A number in /proc/PID/stat: `field` as proc_pid_stat(5) counts, after the name. 0 for a process that has gone. */
+/* A number in /proc/PID/stat; fields are counted as in proc_pid_stat(5), and only those after the name can be
+ * read. 0 if the process has gone. */
 static unsigned long long stat_field(pid_t process, int field)
 {
     char path[64];
     size_t length;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
     _cleanup_free_ char *content = read_file(AT_FDCWD, path, 1 << 16, &length);
-    const char *at = content == NULL ? NULL : strrchr(content, ')'); /* a name may hold anything */
+    const char *at = content == NULL ? NULL : strrchr(content, ')'); /* a name may contain any characters */
     for (int passed = 2; at != NULL && passed < field; passed++)
         at = strchr(at + 1, ' ');
     return at == NULL ? 0 : strtoull(at, NULL, 10);
@@ -118,7 +118,7 @@ bool descends_from(pid_t process, pid_t ancestor)
     return process == ancestor;
 }
 
-/* The launcher's first children write the rest of the output, and stay. */
+/* The children that the launcher had first are relays, which still write the rest of the output. */
 static pid_t spared[8];
 static size_t spared_count;
 static pid_t left_alone;
@@ -147,8 +147,8 @@ void leave_alone(pid_t child)
     left_alone = child;
 }
 
-/* The PIDs of our children are not reused before we have waited for them. Processes that they leave become
- * our children. */
+/* A child's PID is not reused before this process has waited for it. Orphans of killed children become
+ * children of this process. */
 bool end_descendants(void)
 {
     pid_t found[256];
@@ -180,7 +180,7 @@ enum { START_TIME = 22 /* in /proc/PID/stat */ };
 
 static struct {
     pid_t process;
-    unsigned long long began; /* once it has ended, a program inside can get its number */
+    unsigned long long began; /* start time: after the helper has ended, a program inside may get its PID */
 } helpers[256];               /* the last ones */
 static size_t helper_count;
 
@@ -237,7 +237,7 @@ static _Noreturn void become(char *const *argv, int output, bool errors)
     _exit(127);
 }
 
-/* Until it has ended, or the time is up: what waitpid(2) says. */
+/* Waits until the child has ended or the time is up; returns as waitpid(2) does. */
 static pid_t wait_until(pid_t child, int handle, int *status, long until)
 {
     pid_t ended;
@@ -246,7 +246,8 @@ static pid_t wait_until(pid_t child, int handle, int *status, long until)
     return ended;
 }
 
-/* SIGKILL is not the end of one that waits for a device or a file system which has gone: it isn't waited for. */
+/* A process that waits for a device or an unresponsive file system does not end after SIGKILL, so it is not
+ * waited for. */
 int wait_for(pid_t child, int handle, long time)
 {
     int status = 0, killed;

@@ -1,12 +1,13 @@
-/*
- * QEMU as the machine of the guest kernel (method vm; vm_kernel.c), in bubblewrap's sandbox as User-Mode Linux is.
+/* QEMU as the machine of the guest kernel (method vm; vm_kernel.c). Like User-Mode Linux, it runs in
+ * bubblewrap's sandbox.
  *
- * launch-vm --snapshot QEMU ACCELERATOR MEMORY KERNEL INITRAMFS
+ *   launch-vm --snapshot QEMU ACCELERATOR MEMORY KERNEL INITRAMFS
  *
- * starts a machine outside of any sandbox, which has nothing of the host and runs nothing but its first process (guest.c).
- * When that is ready the machine is copied into the current directory: `state`, `memory` (pages that aren't empty, each
- * behind its place), and `machine`, which says what belongs together. Each run restores a copy, and its guest mounts the
- * host's files then. Only the creator of that directory may write it; the checksums are against damaged files.
+ * starts a machine outside any sandbox. It has no access to the host, and runs only its first process
+ * (guest.c). When that is ready, the machine is saved in the current directory: `state`, `memory` (each page
+ * that isn't empty, after its address), and `machine`, with sizes and checksums. Each run restores a copy, in
+ * which the guest then mounts the host's files. Only the creator of that directory may write it; the
+ * checksums detect damaged files.
  */
 #define _GNU_SOURCE
 #include <sys/mman.h>
@@ -27,7 +28,8 @@ struct file {
     size_t length;
 };
 
-/* What a machine is, at its first start and whenever it is restored. The 9p device shows what this process sees: `/`. */
+/* The machine's configuration, the same for its first start and for every restore. The 9p device exports `/`
+ * as this process sees it. */
 static struct strv machine_words(const char *program, const char *accelerator, const char *memory, const char *ram)
 {
     struct strv all = {0};
@@ -74,14 +76,13 @@ static uint64_t sum(struct file file)
     return all;
 }
 
-/* One line, of all that has to be so. */
+/* One line with everything that has to match. */
 static char *index_of(const char *memory, struct file ram, struct file rest)
 {
     return xasprintf("sandwright-machine 1 %s %zu %016llx %zu %016llx\n", memory, ram.length, (unsigned long long)sum(ram), rest.length,
                 (unsigned long long)sum(rest));
 }
 
-/* ---- a run */
 static void write_memory(struct file packed, long size)
 {
     _cleanup_close_ int ram = open(RAM, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -115,7 +116,7 @@ void qemu_prepare(const char *memory)
     if ((state = openat(directory, "state", O_RDONLY | O_CLOEXEC)) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 ||
         write(ends[0], orders, sizeof orders - 1) != sizeof orders - 1)
         die_errno("the machine can't be restored");
-    monitor = ends[1]; /* the other end stays open: QEMU answers there */
+    monitor = ends[1]; /* the other end stays open, because QEMU replies there */
 }
 
 _Noreturn void qemu_become(const char *program, const char *accelerator, const char *memory, int its_line)
@@ -138,10 +139,10 @@ _Noreturn void qemu_become(const char *program, const char *accelerator, const c
     _exit(NOT_RUN);
 }
 
-/* ---- the copy */
+/* ---- saving the machine */
 static void pack(const char *ram)
 {
-    static unsigned char empty[PAGE]; /* as a constant it would be in the program */
+    static unsigned char empty[PAGE]; /* not const, as it would then be stored in the program file */
     struct file whole = map(ram);
     struct bytes packed = {0};
     int file = open("memory", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

@@ -1,7 +1,7 @@
-/* The recorder: the filter asks for calls with paths, too. The supervisor looks at what they name and lets
- * them go on (SECCOMP_USER_NOTIF_FLAG_CONTINUE): mounts, and the filter as it was rendered, decide as
- * ever. A path is resolved before the call is made, and a program can change it in between: the record is
- * about requested paths. */
+/* The recorder: the filter sends notifications for calls with paths, too. The supervisor looks up what they
+ * name, and lets them go on (SECCOMP_USER_NOTIF_FLAG_CONTINUE), so the mounts and the rendered filter decide
+ * as usual. The path is resolved before the call is made, and a program can change it in between. The record
+ * therefore contains requested paths. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/openat2.h>
@@ -14,13 +14,13 @@
 
 enum { PAGE = 4096, MOST_CALLS = 512 };
 
-/* ---- the calls. `flags` is the argument with AT_ flags, or those of open(2); -1 without. */
+/* ---- the calls. `flags`: the number of the argument with AT_ flags, or with those of open(2); -1: none. */
 enum style { PLAIN, OPEN, OPEN_HOW, BIND, SENDTO, CONNECTS, AT };
 struct call {
     int number;
-    signed char directory, path, flags; /* arguments; -1: none */
+    signed char directory, path, flags; /* numbers of arguments; -1: none */
     unsigned char style, kinds;
-    bool follows; /* a link at the end of the path */
+    bool follows; /* the call follows a link at the end of the path */
 };
 
 static const struct call calls[] = {
@@ -64,11 +64,11 @@ enum { COUNT = sizeof calls / sizeof *calls };
 static const char *file;
 static bool uses_alone;
 static int further[MOST_CALLS], further_count;
-static int listener = -1, root = -1; /* the sandbox's root directory */
+static int listener = -1, root = -1; /* a descriptor of the sandbox's root directory */
 
-/* ---- launcher */
 
-/* Those that confine.c refuses, or that are made here, are never let go on. */
+/* Calls that the filter of confine.c refuses, or that the supervisor makes, never go on, so they are not
+ * recorded. */
 static bool is_kept(int number)
 {
     static const int kept[] = {SYS_connect, SYS_socket, SYS_socketpair, SYS_seccomp, SYS_io_uring_setup};
@@ -115,14 +115,15 @@ bool record_uses(void)
     return uses_alone;
 }
 
-/* ---- the filter. Where no argument counts the kernel keeps an answer for each number: what isn't asked for costs nothing. */
+/* ---- the filter. The kernel caches an answer for each call whose arguments the filter does not read, so
+ * calls that are not recorded cost nothing. */
 static void ask(struct program *program, int number)
 {
     program->at[program->count++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)number, 0, 1);
     program->at[program->count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
 }
 
-/* fstat(2) is newfstatat with AT_EMPTY_PATH, and send(2) sendto without an address. */
+/* fstat(2) is newfstatat with AT_EMPTY_PATH, and send(2) is sendto without an address. */
 static void ask_by_argument(struct program *program)
 {
     const struct sock_filter some[] = {
@@ -164,7 +165,6 @@ struct program record_ask(const struct program *filter, bool connects)
     return made;
 }
 
-/* ---- supervisor */
 void record_begin(int own_listener, pid_t first)
 {
     listener = own_listener;
@@ -179,7 +179,8 @@ static bool copy_from(pid_t thread, uint64_t from, void *to, size_t length)
     return process_vm_readv(thread, &own, 1, &theirs, 1, 0) == (ssize_t)length;
 }
 
-/* A path and its NUL, page by page: few reach into a second one, which may not be there to be read. */
+/* Copies a path with its NUL, page by page: most paths end in the first page, and the second one may not be
+ * readable. */
 static bool copy_path(pid_t thread, uint64_t from, char path[PATH_MAX])
 {
     for (size_t got = 0, more; got < PATH_MAX; got += more) {
@@ -193,7 +194,7 @@ static bool copy_path(pid_t thread, uint64_t from, char path[PATH_MAX])
     return false;
 }
 
-/* What is in /proc/THREAD/NAME, or "" */
+/* The target of the link /proc/THREAD/NAME, or "". */
 static void read_place(pid_t thread, const char *name, int number, char place[PATH_MAX])
 {
     char path[64];
@@ -212,7 +213,7 @@ static bool goes_on(uint64_t id)
 
 enum place { NONE, PLACED, LOST };
 
-/* The absolute path that a call names, as it names it. NONE: it names none, but a file that is open. */
+/* The absolute path that a call names, as the call spells it. NONE: the call names an open file instead. */
 static enum place whole_path(const struct seccomp_notif *made, const struct call *call, unsigned flags, char whole[2 * PATH_MAX])
 {
     const uint64_t *arguments = (const uint64_t *)made->data.args;
@@ -233,7 +234,7 @@ static enum place whole_path(const struct seccomp_notif *made, const struct call
         read_place(thread, "cwd", -1, whole);
     else
         read_place(thread, "fd", directory, whole);
-    if (whole[0] != '/') /* a pipe, a socket, a file in memory; or it is no directory of theirs */
+    if (whole[0] != '/') /* a pipe, a socket or a file in memory; or not the thread's descriptor */
         return whole[0] == '\0' ? LOST : NONE;
     size_t length = strlen(whole);
     if (given[0] != '\0' && length > 1)
@@ -249,7 +250,7 @@ static int look_up(const char *path, bool follows, uint64_t besides)
     return (int)syscall(SYS_openat2, root, path, &how, sizeof how);
 }
 
-/* Whether a path without links is the place itself. */
+/* Whether a path that contains no links is already canonical. */
 static bool is_place(const char *path)
 {
     size_t length = strlen(path);
@@ -258,7 +259,7 @@ static bool is_place(const char *path)
            (length < 3 || strcmp(path + length - 3, "/..") != 0);
 }
 
-/* Its place in the sandbox, and what it is; ABSENT where nothing is. */
+/* The canonical path in the sandbox, and the type of the file; ABSENT if it does not exist. */
 static enum found find(const char *path, bool follows, char real[PATH_MAX])
 {
     struct stat status;
@@ -286,7 +287,8 @@ static enum found find(const char *path, bool follows, char real[PATH_MAX])
     return S_ISREG(status.st_mode) ? A_FILE : S_ISDIR(status.st_mode) ? A_DIRECTORY : S_ISLNK(status.st_mode) ? A_LINK : ANOTHER;
 }
 
-/* Where something absent would be: its directory's place, and its name. Slashes at its end are no part of it. */
+/* The path that a missing file would have: the canonical path of its directory, and its name without slashes
+ * at the end. */
 static bool find_new(const char *path, char real[PATH_MAX])
 {
     char *copy = xasprintf("%s", path), *slash;
@@ -315,7 +317,7 @@ static unsigned opened_for(uint64_t flags)
     return kinds;
 }
 
-/* The access, once the file is known: an existing file is not created, and a missing one not removed. */
+/* The access, once the type is known: an existing file is not created, and a missing one is not removed. */
 static unsigned kinds_for(unsigned asked, enum found found)
 {
     unsigned kinds = asked & ~(unsigned)(found == ABSENT ? REMOVE : CREATE);
@@ -326,7 +328,7 @@ static unsigned kinds_for(unsigned asked, enum found found)
     return kinds == 0 ? LOOK : kinds;
 }
 
-/* The sandbox's own, which look otherwise from here, are left out. */
+/* The sandbox's own /proc and /dev differ from the host's, so they are left out. */
 static bool is_own(const char *path)
 {
     return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/dev/", 5) == 0;
@@ -346,7 +348,7 @@ static void record_path(const struct seccomp_notif *made, const struct call *cal
         recorded_other(UNRESOLVED, 0, "", 0);
     if (placed != PLACED || is_own(whole) || recorded_path_known(whole, asked))
         return;
-    if (!goes_on(made->id)) /* the memory may be another process' */
+    if (!goes_on(made->id)) /* the memory may belong to a process that reuses the ID */
         return;
     bool follows = opens ? (flags & O_NOFOLLOW) == 0 && (flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL)
                          : call->follows && (call->style != AT || (flags & AT_SYMLINK_NOFOLLOW) == 0);

@@ -1,6 +1,6 @@
-/* What notify.c, broker.c and finish.c share with the recorder (record.c; recorded.c is its memory): the
- * accesses of programs inside are stored in memory that the launcher shares with the supervisor, and
- * written at the end. The recorder decides nothing. */
+/* The recorder (record.c; its memory is recorded.c): stores the accesses of programs inside in memory that
+ * the launcher shares with the supervisor, and writes them to a file at the end. It allows and refuses
+ * nothing. */
 #ifndef RECORD_H
 #define RECORD_H
 
@@ -15,16 +15,18 @@
 
 /* ---- record.c */
 struct run_document;
-void record_take(const struct run_document *document); /* launcher, the first call of main: whether it is wanted */
-const char *record_file(void);              /* where it is written; NULL: nothing is recorded */
-bool record_uses(void);                     /* calls that only inspect a path aren't recorded */
-/* Child: that program, which asks for recorded calls, too. `connects`: the supervisor makes connections itself. */
+/* Launcher, the first call of main: whether accesses are recorded. */
+void record_take(const struct run_document *document);
+const char *record_file(void);              /* the file that is written; NULL: nothing is recorded */
+bool record_uses(void);                     /* calls that only inspect a path are left out */
+/* Child: this filter, with notifications for recorded calls added. `connects`: the supervisor makes the
+ * connections itself, so connect(2) is a notification already. */
 struct program record_ask(const struct program *filter, bool connects);
 void record_begin(int listener, pid_t first); /* supervisor: `first` is a process inside */
-/* Supervisor, by any of its threads: whether it is a call that is recorded alone, and so goes on. */
+/* Supervisor, any thread: whether the call is only recorded, and therefore goes on. */
 bool record_call(const struct seccomp_notif *call, bool connects);
-void record_connect(const void *address, size_t length, int type); /* type: SOCK_STREAM ... */
-void recorded_share(void);                  /* launcher, before the monitor is forked */
-void recorded_write(const char *file);      /* launcher, when all has ended */
+void record_connect(const void *address, size_t length, int type); /* type: SOCK_STREAM, … */
+void recorded_share(void);                  /* launcher, before it forks the monitor */
+void recorded_write(const char *file);      /* launcher, after all processes have ended */
 
 #endif

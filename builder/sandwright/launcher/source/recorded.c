@@ -1,6 +1,6 @@
-/* The recorder's memory: it has each access once. If it is full, further accesses are only counted.
- * Programs inside choose the names, so in the output a byte that is not printable ASCII is written as
- * \u00XX. */
+/* The recorder's memory, in which each access is stored once. When it is full, further accesses are only
+ * counted. Programs inside choose the names, so the output contains \u00XX for each byte that is not
+ * printable ASCII. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -13,12 +13,12 @@
 enum { BYTES = 64 << 20, BUCKETS = 1 << 16, ALIGNED = 8, PIECE = 1 << 16 };
 
 struct entry {
-    uint32_t next; /* of its bucket: where in `at`, 0 for none */
+    uint32_t next; /* the next entry of its bucket, an offset in `at`; 0: none */
     uint32_t count;
     uint16_t what; /* 0: a path */
     uint16_t found, asked, kinds;
     uint32_t number;
-    uint16_t length, real; /* of both texts in `text`; a real path of 0 is the same */
+    uint16_t length, real; /* lengths of the two paths in `text`; `real` is 0 if both are the same */
     char text[];
 };
 
@@ -37,7 +37,7 @@ void recorded_share(void)
     if (made == MAP_FAILED)
         die("not enough memory for the recording");
     shared = made;
-    shared->used = ALIGNED; /* 0 is none */
+    shared->used = ALIGNED; /* offset 0 means none */
 }
 
 /* FNV-1a */
@@ -124,7 +124,7 @@ void recorded_other(int what, unsigned number, const void *address, size_t lengt
     pthread_mutex_unlock(&writing);
 }
 
-/* ---- the output, when the record is complete */
+/* ---- the output, after the run */
 static void write_path(struct bytes *out, const struct entry *each)
 {
     static const char *const found[] = {"absent", "file", "directory", "link", "other"};
@@ -148,14 +148,15 @@ static void write_address(struct bytes *out, const struct entry *each)
 {
     static const char *const names[] = {[CONNECT] = "connect", [SEND] = "send", [LISTEN] = "listen"};
     const char *type = each->number == SOCK_STREAM ? "tcp" : each->number == SOCK_DGRAM ? "udp" : "other";
-    char text[INET6_ADDRSTRLEN] = ""; /* other families have none, as netlink's */
+    char text[INET6_ADDRSTRLEN] = ""; /* empty for other families, such as netlink */
     union {
         struct sockaddr any;
         struct sockaddr_in four;
         struct sockaddr_in6 six;
         struct sockaddr_un local;
     } address;
-    size_t given = each->length < sizeof address.local ? each->length : sizeof address.local; /* the longest of them */
+    /* The longest address. */
+    size_t given = each->length < sizeof address.local ? each->length : sizeof address.local;
     memset(&address, 0, sizeof address);
     memcpy(&address, each->text, given);
     bytes_text(out, "\"%s\": ", names[each->what]);
@@ -186,7 +187,8 @@ static void write_entry(struct bytes *out, const struct entry *each)
     bytes_text(out, "}\n");
 }
 
-/* What stands in for a file is none, and what only looked at something was not kept from it. */
+/* Whether the access was certainly not denied: a mask is no regular file, and a lookup succeeds even
+ * there. */
 static bool is_unrefused(const struct entry *each)
 {
     bool changes = (each->kinds & (WRITE | CREATE | REMOVE)) != 0;

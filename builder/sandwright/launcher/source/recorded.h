@@ -12,7 +12,8 @@ enum found { ABSENT, A_FILE, A_DIRECTORY, A_LINK, ANOTHER };
 enum { CALL = 1, CONNECT, SEND, LISTEN, UNRESOLVED }; /* entries without a path */
 
 bool recorded_path_known(const char *path, unsigned asked);
-/* `asked`: all that was asked of `path`, which is absolute; `kinds`: what that came to for `real`, the file that it is. */
+/* `asked`: all accesses that programs asked for at the absolute path `path`. `kinds`: the accesses that this
+ * meant for the file `real`, to which the path led. */
 void recorded_path(const char *path, const char *real, enum found found, unsigned asked, unsigned kinds);
 void recorded_other(int what, unsigned number, const void *address, size_t length);
 

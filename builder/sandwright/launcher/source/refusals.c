@@ -1,5 +1,5 @@
-/* Counts denials: the supervisor adds them in shared memory, and the launcher writes them as events at the end, or while the
- * command runs (post_run_journal). session/events.py reads them. */
+/* Counts denials: the supervisor adds them in shared memory, and the launcher writes them as events, at the
+ * end or while the command runs (post_run_journal). session/events.py reads them. */
 #define _GNU_SOURCE
 #include "refusals.h"
 
@@ -13,18 +13,18 @@
 enum { MOST = 256, PATH = 108 };
 
 struct refusal {
-    uint32_t architecture; /* 0: of a socket */
-    int number, error;     /* of the call */
-    int which;             /* of the filters: 0 is the policy's */
-    enum { NO_SOCKET, LOCAL, DATAGRAM } local; /* whether it makes a Unix socket */
+    uint32_t architecture; /* 0: a denied connection */
+    int number, error;     /* of the system call */
+    int which;             /* the index of the filter: 0 is the policy's */
+    enum { NO_SOCKET, LOCAL, DATAGRAM } local; /* whether the call creates a Unix socket */
     uint64_t count;
-    bool network; /* `path` is an address of IP, as text */
+    bool network; /* `path` is an IP address as text */
     unsigned char length, path[PATH];
 };
 
 static struct refusals {
     size_t count;
-    uint64_t others; /* that found no room */
+    uint64_t others; /* denials for which there was no room */
     struct refusal each[MOST];
 } *shared;
 static int memory = -1;
@@ -60,7 +60,7 @@ bool refusals_take(int descriptor)
     return map();
 }
 
-/* The memory is shared with a process that may be compromised: its count is checked. */
+/* A process that shares the memory may be compromised, so the count is checked. */
 static size_t counted(void)
 {
     size_t count = shared->count;
@@ -92,12 +92,13 @@ static void count(const struct refusal *found)
     pthread_mutex_unlock(&counting);
 }
 
-/* Of arguments only a socket's family and kind count: Unix sockets are refused by own_sockets, not by the profile. */
+/* Of the arguments, only a socket's family and type are recorded: Unix sockets are refused by own_sockets,
+ * not by the seccomp profile. */
 void refusals_add_call(const struct seccomp_data *call, int error, int which)
 {
     bool makes = call->nr == SYS_socket || call->nr == SYS_socketpair;
     bool local = makes && call->arch == NATIVE && (uint32_t)call->args[0] == AF_UNIX;
-    bool datagrams = (call->args[1] & SOCK_DGRAM) != 0; /* SOCK_RAW is taken for the same */
+    bool datagrams = (call->args[1] & SOCK_DGRAM) != 0; /* SOCK_RAW counts as the same */
     count(&(struct refusal){.architecture = call->arch, .number = call->nr, .error = error, .which = which,
                             .local = !local ? NO_SOCKET : datagrams ? DATAGRAM : LOCAL});
 }
@@ -121,7 +122,7 @@ void refusals_add_address(const char *address, int error)
     add_text(address, error, true);
 }
 
-/* An event as session/events.py reads it. */
+/* Writes an event for session/events.py. */
 static void write_one(struct bytes *out, const struct refusal *each)
 {
     static const char *const sockets[] = {"", "local", "datagram"};

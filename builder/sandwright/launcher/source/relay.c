@@ -1,5 +1,6 @@
-/* Carries connections from listeners to ports of the loopback, without looking at them: from socket to pipe to socket, in
- * the kernel (splice(2)). A way holds what it has read until that is written, and reads no more before. */
+/* Copies connections from listeners to ports of the loopback interface, without reading them: from socket to
+ * pipe to socket, in the kernel (splice(2)). Each direction reads more only after all previous data is
+ * written. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -15,12 +16,12 @@ enum { MOST = 1024, EACH = 6, SPARE = 64, CHUNK = 1 << 18, ROUNDS = 16 };
 struct flow {
     int from, to, pipe[2];
     size_t held;
-    bool over; /* nothing more comes, and all is written */
+    bool over; /* the sender has ended, and all its data is written */
 };
 
 struct connection {
-    struct flow flows[2]; /* from who connected, and back */
-    int family;           /* in which the other end is being connected to; 0: it is */
+    struct flow flows[2]; /* from the client, and back to it */
+    int family;           /* the address family of the attempt to connect to the port; 0: connected */
     unsigned short port;
 };
 
@@ -53,7 +54,7 @@ static int connected(int end, const void *address, unsigned length)
     return connect(end, address, length);
 }
 
-/* The client at the other end sees a failure as a reset, and not as an end. */
+/* On a failure, the client gets a reset instead of an end of file. */
 static void drop(struct connection *each, bool failed)
 {
     struct linger now = {.l_onoff = 1};
@@ -67,7 +68,7 @@ static void drop(struct connection *each, bool failed)
     *each = all[--count];
 }
 
-/* A server inside may listen in one family only. */
+/* A server inside may listen on IPv4 or IPv6 only. */
 static bool reach(struct connection *each, int family)
 {
     int end = loopback_socket(family, each->port, connected);
@@ -91,11 +92,11 @@ static void begin(int end, unsigned short port)
         drop(each, true);
         return;
     }
-    for (int way = 0; way < 2; way++) /* a user has only so much (pipe-user-pages-soft) */
+    for (int way = 0; way < 2; way++) /* a user's pipe memory is limited (pipe-user-pages-soft) */
         fcntl(each->flows[way].pipe[1], F_SETPIPE_SZ, CHUNK);
 }
 
-/* Whether it goes on. */
+/* Whether the flow goes on. */
 static bool move(struct flow *flow)
 {
     for (int round = 0; !flow->over && round < ROUNDS; round++) {
@@ -124,7 +125,7 @@ static bool arrived(struct connection *each)
     return true;
 }
 
-/* The events to wait for at each end; at an idle one, not even its end. */
+/* The events to poll for at each end; none for an idle end, not even a hangup. */
 static void await(struct connection *each, struct pollfd *ends)
 {
     for (int way = 0; way < 2; way++) {
@@ -165,7 +166,7 @@ void carry(const struct way *ways, size_t listening, int until)
     room(listening);
     for (;;) {
         waiting[0] = (struct pollfd){.fd = until, .events = POLLIN};
-        for (size_t index = 0; index < listening; index++) /* who comes beyond waits */
+        for (size_t index = 0; index < listening; index++) /* further connections wait */
             waiting[1 + index] = (struct pollfd){.fd = count < most ? ways[index].listener : -1, .events = POLLIN};
         struct pollfd *ends = waiting + 1 + listening;
         for (size_t index = 0; index < count; index++)
@@ -174,7 +175,8 @@ void carry(const struct way *ways, size_t listening, int until)
             continue;
         if (waiting[0].revents != 0)
             return;
-        for (size_t index = count; index-- > 0;) { /* the last takes the place of one that goes, and had its turn */
+        /* Backwards, because the last one takes the place of one that is dropped, and was handled already. */
+        for (size_t index = count; index-- > 0;) {
             struct connection *each = &all[index];
             bool on = turn(each, ends + 2 * index), over = each->flows[0].over && each->flows[1].over;
             if (!on || over)

@@ -1,5 +1,6 @@
-/* Further commands in a session (`sandwright exec`), outside: the monitor listens at a socket in the user's directory of sessions,
- * which no sandbox sees, and hands each connection to the session's first process. The client sends the command over it. */
+/* Further commands in a session (`sandwright exec`), outside: the monitor listens on a socket in the user's
+ * directory of sessions, which no sandbox sees, and passes each connection to the session's first process.
+ * The client sends the command over it. */
 #define _GNU_SOURCE
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
@@ -11,9 +12,9 @@
 enum { WAITING = 16, ASKING = 1000 /* milliseconds */ };
 
 static int listener = -1;
-static int awaited = -1; /* where the first process connects, which inherits nothing */
+static int awaited = -1; /* the socket to which a first process connects that inherits no descriptor */
 
-/* Through /proc/self/fd, so that a path of any length fits. */
+/* Through /proc/self/fd, because a socket address holds only a short path. */
 static struct sockaddr_un address_of(const char *path, int *directory)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -23,7 +24,7 @@ static struct sockaddr_un address_of(const char *path, int *directory)
     return address;
 }
 
-/* -1 where that fails: the run goes on without `exec`. */
+/* -1 on failure: the run goes on, without `exec`. */
 static int listen_at(const char *path)
 {
     _cleanup_close_ int directory = -1;
@@ -46,10 +47,11 @@ void requests_await(const struct run *run, const char *path)
     if (run->document.requests == NULL)
         return;
     awaited = listen_at(path);
-    chmod(path, 0666); /* another user's number may be the command's; nobody else gets to this directory */
+    chmod(path, 0666); /* the command may run with another user ID; no other user can enter this directory */
 }
 
-/* Process 1 of a namespace below ours, and of none further below: programs inside can make such ones. */
+/* Whether the peer is process 1 of a PID namespace directly below the launcher's. Programs inside can create
+ * namespaces that are further below. */
 static bool is_first(int client)
 {
     struct ucred peer;
@@ -65,12 +67,12 @@ static bool is_first(int client)
     return inside != NULL && strcmp(inside, "\t1") == 0;
 }
 
-/* It has connected before it started anything, so that it is the first in the queue. */
+/* The first process connects before it starts any program, so its connection is the first in the queue. */
 static void take_awaited(struct run *run)
 {
     int first = accept4(awaited, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (first < 0)
-        return; /* not yet */
+        return; /* not connected yet */
     if (is_first(first))
         run->requests = first;
     else
@@ -99,11 +101,12 @@ int requests_pair(struct run *run)
 
 void requests_pass_on(int end, int number)
 {
-    if (dup2(end, number) < 0 || fcntl(number, F_SETFD, 0) != 0) /* it may have that number already */
+    /* `end` may have that number already, and then dup2 does not clear close-on-exec. */
+    if (dup2(end, number) < 0 || fcntl(number, F_SETFD, 0) != 0)
         die_errno("no socket can be passed on");
 }
 
-/* Accept this user and root only. */
+/* Accepts connections of this user and root only. */
 static bool is_ours(int client)
 {
     struct ucred peer;
@@ -111,7 +114,7 @@ static bool is_ours(int client)
     return getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && (peer.uid == geteuid() || peer.uid == 0);
 }
 
-/* Append the program's name to the journal, which the audit log is written from (session/events.py). */
+/* Appends the program's name to the journal, from which the audit log is written (session/events.py). */
 static bool is_journaled(const struct run *run, int client)
 {
     struct request request;
@@ -145,8 +148,8 @@ void requests_end(const struct run *run)
         unlink(run->document.requests);
 }
 
-/* Receive the master of the sandbox's terminal; refuse any other descriptor, as a program inside might send one. Where none can be made
- * inside, it is made here, and `slave` goes there. */
+/* Receives the master of the sandbox's terminal. Refuses any other descriptor, because a program inside might
+ * send one. If no terminal can be created inside, this creates one, and sends `slave` there. */
 static int take_terminal(int session, int *slave)
 {
     int files[PASSED];

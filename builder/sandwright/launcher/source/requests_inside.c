@@ -1,6 +1,7 @@
-/* Further commands in a session (`sandwright exec`), inside: the first process gets a connection for each (requests.c), and forks a
- * leader, which inherits every restriction of the session. No process enters the session from outside. The leader reads the
- * command and its streams from the connection, starts it as init.c starts the session's command, and reports its end there. */
+/* Further commands in a session (`sandwright exec`), inside: the first process gets a connection for each
+ * (requests.c), and forks a leader, which inherits all restrictions of the session. No process enters the
+ * session from outside. The leader reads the command and its streams from the connection, starts it as init.c
+ * starts the session's command, and reports its end there. */
 #define _GNU_SOURCE
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -19,7 +20,7 @@ static void send_to_client(int kind, int value)
     (void)!send(connection, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* When the client is gone, its command ends, too. */
+/* If the client has gone, its command is ended. */
 static void receive_from_client(pid_t job, bool *stopped)
 {
     struct message message;
@@ -34,7 +35,8 @@ static void receive_from_client(pid_t job, bool *stopped)
     _exit(KILLED);
 }
 
-/* Have the kernel send SIGIO when the socket is readable. runc (Go) passes descriptors on in blocking mode. */
+/* Makes the kernel send SIGIO when the socket is readable. runc (Go) passes descriptors on in blocking
+ * mode. */
 static void request_sigio(int socket)
 {
     if (fcntl(socket, F_SETOWN, getpid()) != 0 || fcntl(socket, F_SETFL, O_RDWR | O_ASYNC | O_NONBLOCK) != 0)
@@ -47,7 +49,7 @@ static _Noreturn void leave_leader(int status)
     _exit(status);
 }
 
-/* `at` holds a directory and the command; an empty directory means that of the session's command. */
+/* `at`: a directory and the command; an empty directory means that of the session's command. */
 static _Noreturn void begin(char *at, size_t length)
 {
     const char *end = at + length, *directory = next_word(&at, end);
@@ -65,8 +67,9 @@ static _Noreturn void begin(char *at, size_t length)
     init_lead(command.at, environ);
 }
 
-/* Make a terminal in the sandbox's own devpts, so that its path resolves inside. The client gets the master, and answers once
- * it has set the terminal up; it sends one where none can be made (landlock). `streams` has a bit for each standard stream that becomes the terminal. */
+/* Creates a terminal in the sandbox's devpts, so that its path exists inside. The client gets the master, and
+ * replies when it has set the terminal up. If none can be created (landlock), the client sends one. `streams`
+ * has a bit for each standard stream that becomes the terminal. */
 static void take_terminal(int streams)
 {
     int files[PASSED], slave, master = terminal_pair(&slave);
@@ -136,7 +139,7 @@ void requests_take(int file)
     channel = file;
     if (fcntl(channel, F_SETFD, FD_CLOEXEC) != 0)
         die_errno("commands can't be received");
-    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* so that no program inside can copy the descriptor */
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* no program inside can copy the descriptor, then */
     request_sigio(channel);
     init_outside(take_requests, NULL);
 }
@@ -148,12 +151,12 @@ static _Noreturn void serve(int file, char **variables)
     setsid();
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     prctl(PR_SET_NAME, "init");
-    signal(SIGCHLD, SIG_IGN); /* nobody waits for a leader */
+    signal(SIGCHLD, SIG_IGN); /* no process waits for a leader */
     for (int number = 0; number < 3; number++)
         dup2(nothing, number);
     close_others(&file, 1);
     environ = variables;
-    if (fcntl(file, F_SETFL, O_RDWR) != 0) /* it waits */
+    if (fcntl(file, F_SETFL, O_RDWR) != 0) /* blocking mode */
         _exit(NOT_RUN);
     for (int got; (got = take_files(file, (struct iovec){&message, sizeof message}, files)) >= 0;) {
         if (got == 1 && fork() == 0)

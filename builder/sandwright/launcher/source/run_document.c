@@ -1,4 +1,4 @@
-/* Reads the run document (run_document.h) from a descriptor; another version than 1 is an error. */
+/* Parses the run document (run_document.h) from a descriptor; any version other than 1 is an error. */
 
 #include "launch.h"
 
@@ -14,7 +14,7 @@ void run_document_read(const char *descriptor, struct run_document *document)
     size_t length = strspn(descriptor, "0123456789"), size;
     if (length == 0 || length > 6 || descriptor[length] != '\0')
         die("--run needs the number of a descriptor");
-    /* Opened again, it is read from its start, however often it is handed over. */
+    /* Opens the file again, to read it from its start even if the descriptor was used before. */
     char *content = read_file(AT_FDCWD, xasprintf("/proc/self/fd/%s", descriptor), 1 << 24, &size);
     if (content == NULL)
         die_errno("the run document can't be read");

@@ -1,5 +1,5 @@
-/* What one run is started with, besides the plan that holds for all: `launch --run DESCRIPTOR COMMAND ...`. A launcher that is
- * started without has none of it. */
+/* The run document: the input of one run, besides the plan, which is the same for all runs. It is passed as
+ * `launch --run DESCRIPTOR COMMAND ...`. Without `--run`, all fields are absent. */
 #ifndef RUN_DOCUMENT_H
 #define RUN_DOCUMENT_H
 
@@ -11,7 +11,7 @@ struct run_document {
 #undef FIELD
 };
 
-/* Reads the document from a descriptor, named in digits, and closes that; or refuses. */
+/* Reads the document from a descriptor, given in digits, and closes it; or refuses the run. */
 void run_document_read(const char *descriptor, struct run_document *document);
 
 #endif

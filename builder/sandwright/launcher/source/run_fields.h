@@ -1,18 +1,26 @@
-/* The fields of a run document, which `sandwright run` hands over; launcher/run_document.py has the same table, docs/launcher.md
- * says how. */
-FIELD(WORDS, post_run)     /* what the launcher executes at its end, with the exit status behind */
-FIELD(WORD, denials)       /* the file in which refusals are written at the end */
-FIELD(WORD, journal)       /* a file to which each kind of refusal is appended when it happens first */
-FIELD(WORD, record)        /* the file in which the calls with paths are written at the end; absent: they aren't recorded */
-FIELD(WORDS, record_calls) /* numbers of further calls that are recorded */
-FIELD(FLAG, record_uses)   /* calls that only look at what is there, as stat(2), aren't recorded */
-FIELD(WORD, egress)        /* the directory of the proxy that runs (egress.c) */
-FIELD(WORD, authorities)   /* the directory of authorities.pem and authorities.jks that programs inside believe; absent: the host's */
-FIELD(WORD, shims)         /* the directory of the bridge that runs (shims.c) */
-FIELD(NUMBER, channel)     /* a descriptor of that bridge's, which is inherited */
-FIELD(NUMBER, started)     /* a descriptor, which is inherited: gets a byte when the command has been executed */
-FIELD(WORD, requests)      /* the socket at which further commands are asked for (requests.c); absent: none */
-FIELD(WORD, cidfile)       /* where an engine writes the container's id */
-FIELD(WORDS, variables)    /* NAME=VALUE: set inside, whatever the launcher's own environment has */
-FIELD(WORDS, workspace)    /* the project and the copy that is shown there, each with DEVICE:INODE behind (workspace.c); absent: none */
-FIELD(FLAG, mcp)           /* standard input and output are pipes of a process that reads the messages of MCP */
+/* The fields of a run document, which `sandwright run` writes. launcher/run_document.py has the same table,
+ * and docs/launcher.md describes the fields. */
+/* The command that the launcher executes at its end, with the exit status as last argument. */
+FIELD(WORDS, post_run)
+FIELD(WORD, denials)       /* the file to which denials are written at the end */
+FIELD(WORD, journal)       /* a file to which each kind of denial is appended when it first happens */
+/* The file to which calls with paths are written at the end; absent: they are not recorded. */
+FIELD(WORD, record)
+FIELD(WORDS, record_calls) /* numbers of further system calls to record */
+FIELD(FLAG, record_uses)   /* calls that only inspect a path, such as stat(2), are not recorded */
+FIELD(WORD, egress)        /* the directory of the running proxy (egress.c) */
+/* The directory of authorities.pem and authorities.jks, which programs inside trust; absent: the host's
+ * certificates. */
+FIELD(WORD, authorities)
+FIELD(WORD, shims)         /* the directory of the running bridge (shims.c) */
+FIELD(NUMBER, channel)     /* an inherited descriptor of the bridge */
+/* An inherited descriptor to which a byte is written when the command has been executed. */
+FIELD(NUMBER, started)
+FIELD(WORD, requests)      /* the path of the socket for further commands (requests.c); absent: none */
+FIELD(WORD, cidfile)       /* the file to which an engine writes the container's ID */
+/* NAME=VALUE: variables to set inside, whatever the launcher's environment contains. */
+FIELD(WORDS, variables)
+/* The project and the copy that is shown in its place, each followed by DEVICE:INODE (workspace.c); absent:
+ * no copy. */
+FIELD(WORDS, workspace)
+FIELD(FLAG, mcp) /* standard input and output are pipes to a process that reads the messages of MCP */

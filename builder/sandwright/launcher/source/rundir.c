@@ -1,5 +1,5 @@
-/* Chooses, makes and removes the directory of a run, <state>/runs/<name>. No other user can write there, as runtimes obey
- * the files in it. */
+/* Chooses, creates and removes run directories, <state>/runs/<name>. No other user may write there, because
+ * runtimes and engines trust the files in them. */
 #define _GNU_SOURCE
 #include <linux/openat2.h>
 #include <sys/random.h>
@@ -8,7 +8,7 @@
 
 #include "launch.h"
 
-enum { OWNER = 4096 }; /* bytes of an owner's file, at most */
+enum { OWNER = 4096 }; /* maximal size of the file `owner` in bytes */
 
 int open_without_links(int directory, const char *path, int flags, unsigned long resolve)
 {
@@ -23,8 +23,8 @@ static bool is_ours_to_rename(const char *directory)
            ((status.st_mode & 022) == 0 || (status.st_mode & S_ISVTX) != 0);
 }
 
-/* Another user's directory in $XDG_RUNTIME_DIR (`sudo -E` keeps the variable) is not used, and none in which others can rename what is
- * ours (user_dirs.py, runtime). */
+/* Does not use another user's directory in $XDG_RUNTIME_DIR (`sudo -E` keeps the variable), nor one in which
+ * other users can rename this user's files (user_dirs.py, runtime). */
 static const char *find_place(void)
 {
     struct stat status;
@@ -40,7 +40,7 @@ static const char *find_place(void)
 
 static void make_directories(const char *path)
 {
-    mode_t mask = umask(077); /* the caller's may take this user's rights, too */
+    mode_t mask = umask(077); /* the caller's umask may even remove this user's rights */
     char *each = xasprintf("%s", path);
     for (char *slash = strchr(each + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
@@ -51,7 +51,7 @@ static void make_directories(const char *path)
     umask(mask);
 }
 
-/* Not one that others could have made. */
+/* Refuses a directory that another user could have created. */
 static void close_to_others(const char *path)
 {
     struct stat status;
@@ -105,15 +105,15 @@ int rundir_locks(const char *name)
     return lock;
 }
 
-/* With its start a process's number is that process. */
+/* A PID with its start time identifies a process. */
 static const char *signed_by(pid_t process)
 {
     const char *number = xasprintf("%d", (int)process), *start = process_start(number);
     return xasprintf("%s %s\n", number, *start == '\0' ? "-" : start);
 }
 
-/* A process's number and start hold in one boot and one namespace of processes only; the home may be another machine's, too
- * (signalling.py, identity). */
+/* A PID and start time are valid in one boot and one PID namespace only, and a home directory may be shared
+ * by several machines (signalling.py, identity). */
 static const char *counted_in(void)
 {
     struct utsname system = {0};
@@ -124,8 +124,8 @@ static const char *counted_in(void)
                 machine == NULL || *machine == '\0' ? system.nodename : machine);
 }
 
-/* Writes the owner's file, for `sandwright cleanup` and later runs: the method, the processes in charge, their namespace, and the
- * project. */
+/* Writes the file `owner`, for `sandwright cleanup` and later runs: the method, the processes in charge,
+ * their PID namespace, and the project. */
 void rundir_make(struct run *run, const char *method)
 {
     const char *owner = xasprintf("%s\n%s%s%s%s\n", method, signed_by(run->launcher), signed_by(getpid()), counted_in(),
@@ -143,7 +143,8 @@ static bool is_there(const char *signature)
     return start != NULL && strcmp(process_start(xasprintf("%.*s", (int)(start - signature), signature)), start + 1) == 0;
 }
 
-/* Whether a directory is that of a run in this project whose processes in charge were killed, and whose container may go on. */
+/* Whether this is the directory of a run in this project whose launcher and monitor were killed, and whose
+ * container may still run. */
 static bool is_orphan(const struct run *run, const char *directory)
 {
     char *owner = read_file(AT_FDCWD, xasprintf("%s/owner", directory), OWNER, NULL), *lines[5];
@@ -153,7 +154,7 @@ static bool is_orphan(const struct run *run, const char *directory)
     if (strcmp(lines[4], project_digest(&run->plan)) != 0 || strcmp(xasprintf("%s\n", lines[3]), counted_in()) != 0 ||
         is_there(lines[1]) || is_there(lines[2]))
         return false;
-    long first = number_in(xasprintf("%s/pid", directory)); /* where it is known */
+    long first = number_in(xasprintf("%s/pid", directory)); /* 0 if the PID is unknown */
     return first <= 0 || *process_start(xasprintf("%ld", first)) != '\0';
 }
 
@@ -163,7 +164,7 @@ bool rundir_orphaned(const struct run *run)
     const char *runs = name == NULL ? NULL : xasprintf("%.*s", (int)(name - run->state), run->state);
     DIR *entries = runs == NULL ? NULL : open_directory(AT_FDCWD, runs);
     bool found = false;
-    for (struct dirent *each; (each = next_entry(entries)) != NULL;) /* the last one closes it */
+    for (struct dirent *each; (each = next_entry(entries)) != NULL;) /* closes `entries` at its end */
         found |= strcmp(each->d_name, name) != 0 && is_orphan(run, xasprintf("%s%s", runs, each->d_name));
     return found;
 }
@@ -192,7 +193,8 @@ static void remove_all(int directory, const char *last)
     }
 }
 
-/* The owner's file goes last, so that a process killed meanwhile leaves a directory that can be identified. */
+/* Removes the file `owner` last, so that a directory that was removed only in part can still be
+ * identified. */
 void remove_tree(const char *path)
 {
     const char *name = base_name(path);

@@ -1,4 +1,5 @@
-/* OCI runtimes (runc, crun, runsc) on an unpacked image. The bundle of a run is its directory (bundle.c). */
+/* OCI runtimes (runc, crun, runsc) with an unpacked image. The bundle of a run is its run directory
+ * (bundle.c). */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/capability.h>
@@ -13,8 +14,9 @@
 #include "launch.h"
 #include "requests.h"
 
-enum { QUESTION = 10 }; /* seconds for a question to a runtime */
-enum { WALL = 3, PASSED_ON = 2 }; /* the first descriptor that a runtime hands on (`--preserve-fds`), at most so many */
+enum { QUESTION = 10 }; /* seconds for a question to the runtime */
+/* The first descriptor that a runtime passes on (`--preserve-fds`), and the largest number of them. */
+enum { WALL = 3, PASSED_ON = 2 };
 
 static const char *program;
 static char *environment[3];
@@ -23,7 +25,6 @@ static int requests = -1; /* the first process's end (requests.h) */
 static struct watch watch;
 static struct bundle bundle = {.image_handle = -1};
 
-/* ---- launcher: what it needs is there */
 static void open_image(struct run *run)
 {
     static char resolved[PATH_MAX];
@@ -41,7 +42,8 @@ static int open_in_image(const char *path, unsigned long long resolve)
     return (int)syscall(SYS_openat2, bundle.image_handle, path, &how, sizeof how);
 }
 
-/* Whether a run's root can have a place in /var that the image lacks: up to there are directories of the image, and no links. */
+/* Whether a mount point in /var that the image lacks can be created in the run's root: the existing
+ * directories above it must be the image's, and no links. */
 static bool can_be_placed(const char *path)
 {
     bool missing = false;
@@ -57,7 +59,8 @@ static bool can_be_placed(const char *path)
     return false;
 }
 
-/* Mount points are never made in an image that others share. Links on the way lead to files of the image. */
+/* Mount points are never created in the image itself, which other runs share. Links on the way may lead to
+ * files of the image only. */
 static void check_points(const struct run *run)
 {
     for (size_t index = 0; index < run->plan.image.points.count; index++) {
@@ -98,7 +101,7 @@ static void runtime_check(struct run *run)
         notify_filter(run, "seccomp.bpf");
         refusals_share();
     }
-    run->uncontrolled = run->plan.runtime.gvisor; /* runsc's processes would die of its signals */
+    run->uncontrolled = run->plan.runtime.gvisor; /* signals of a terminal would kill runsc's processes */
     walled = backstop_available(run);
     init_command(run, BUNDLE_INIT, stop_word(run, BUNDLE_BELL), run->plan.runtime.gvisor ? -1 : WALL + walled);
     command_insert(run, (char *const[]){"--gate", (char *)GATE_INSIDE}, 2);
@@ -110,7 +113,6 @@ static void runtime_check(struct run *run)
     }
 }
 
-/* ---- monitor */
 static void runtime_prepare(struct run *run)
 {
     mode_t mask = umask(022);
@@ -141,11 +143,11 @@ static void runtime_prepare(struct run *run)
     umask(mask);
     if (!watch_mounted(&watch))
         die("cannot start the mount watch");
-    check_there_still(run); /* the watch notices only later exchanges */
+    check_there_still(run); /* the watch does not notice what was exchanged before it started */
 }
 
-/* ---- child */
-/* Through an exec: capabilities of a user other than root are lost there (ambient: capabilities(7)). */
+/* Keeps capabilities through exec, as ambient ones: a user other than root would lose them
+ * (capabilities(7)). */
 static void keep_rights(void)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -161,8 +163,8 @@ static void keep_rights(void)
         die_errno("cannot keep the privileges over a network namespace");
 }
 
-/* A network namespace, which the container keeps. runsc makes a user namespace in this one, of which it is root; others
- * get the configuration's numbers, which are those outside. */
+/* Creates a network namespace, which the container then uses. runsc creates a user namespace in this one, in
+ * which it must be root. Other runtimes use the IDs in the configuration, which are those outside. */
 static void own_network(struct run *run)
 {
     uid_t user = geteuid(), group = getegid();
@@ -182,7 +184,7 @@ static void own_network(struct run *run)
         _exit(NOT_RUN);
 }
 
-/* The runtime with its state in the run's directory, then words that end with NULL. */
+/* The runtime's arguments, with its state in the run directory, then `words`, which end with NULL. */
 static struct strv words_of(const struct run *run, const char *const *words)
 {
     struct strv all = {0};
@@ -194,7 +196,7 @@ static struct strv words_of(const struct run *run, const char *const *words)
     return all;
 }
 
-/* The image's directories, and what the run brings in. */
+/* The second wall: the image's directories, and the files that the run adds. */
 static void make_wall(const struct run *run)
 {
     struct strv all = {0};
@@ -209,7 +211,7 @@ static void make_wall(const struct run *run)
     backstop_hand_over(backstop_make(run, &all), WALL);
 }
 
-/* Above the one that a runtime hands on. */
+/* Moves the bridge's descriptor above those that the runtime passes on. */
 static int moved_channel(const struct run *run)
 {
     int channel = fcntl((int)run->document.channel, F_DUPFD, WALL + PASSED_ON);
@@ -228,7 +230,7 @@ static void runtime_start(struct run *run)
         run, (const char *const[]){"--log", log, "run", "--bundle", run->state, "--pid-file", pid, NULL});
     for (size_t index = passed > 0 ? 0 : 2; index < 3; index++)
         strv_push(&all, last[index]);
-    if (!run->plan.runtime.gvisor) /* gVisor has its own devices */
+    if (!run->plan.runtime.gvisor) /* gVisor emulates its devices */
         keep_devices();
     if (run->plan.runtime.own_network)
         own_network(run);
@@ -245,7 +247,7 @@ static void runtime_start(struct run *run)
     die_errno("%s can't be started", enter.at[0]);
 }
 
-/* ---- monitor: signals, the status, the end */
+/* ---- monitor: signals, exit status, end */
 static int ask(struct run *run, const char *const *words)
 {
     char **own = environ;
@@ -255,21 +257,21 @@ static int ask(struct run *run, const char *const *words)
     return status;
 }
 
-/* The container's process 1, below us; 0 while there is none. */
+/* The PID of the container's process 1, a descendant of the monitor; 0: not started yet. */
 static pid_t first_process(const struct run *run)
 {
     pid_t first = (pid_t)number_in(xasprintf("%s/pid", run->state));
     return descends_from(first, run->monitor) ? first : 0;
 }
 
-/* Whether init waits for signals, since when it is called so; a first process that doesn't yet would never see one. */
+/* Whether init accepts signals, which it shows by its name. Before that, a signal to it would be lost. */
 static bool is_ready(pid_t process)
 {
     char *name = read_file(AT_FDCWD, xasprintf("/proc/%d/comm", (int)process), 64, NULL);
     return name != NULL && strcmp(name, "init\n") == 0;
 }
 
-/* runsc's `run` would die of the signal, and pass nothing on. */
+/* `runsc run` would be killed by the signal, and forward nothing. */
 static bool runtime_deliver(struct run *run, int number)
 {
     if (run->plan.runtime.gvisor)
@@ -284,7 +286,7 @@ static bool has(const char *line, const char *first, const char *then)
     return at != NULL && strstr(at + strlen(first), then) != NULL;
 }
 
-/* A program that could not be run is reported with a shell's status; runtimes have other numbers for that. */
+/* If the program could not be run, returns a shell's exit status; runtimes use other values. */
 static int runtime_status_of(struct run *run, int ended)
 {
     int status = exit_status(ended);
@@ -304,7 +306,8 @@ static int runtime_status_of(struct run *run, int ended)
     return status;
 }
 
-/* Whether the runtime still knows the container: it forgets one that has ended, unless it was killed. */
+/* Whether the runtime still has a state of the container. It removes that when the container has ended,
+ * unless the runtime was killed. */
 static bool is_known(const struct run *run)
 {
     bool known = false;
@@ -316,7 +319,7 @@ static bool is_known(const struct run *run)
     return known;
 }
 
-/* In each hierarchy; a group can be removed a moment after its last process has ended. */
+/* In each hierarchy. A cgroup can be removed only a moment after its last process has ended. */
 static void remove_groups(const struct run *run)
 {
     DIR *entries = open_directory(AT_FDCWD, "/sys/fs/cgroup");

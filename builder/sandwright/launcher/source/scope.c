@@ -1,8 +1,9 @@
 /* A scope of the user's systemd, in which a normal user may create cgroups (cgroup version 2 only).
  *
- * The monitor asks for it as systemd-run(1) does: StartTransientUnit of org.freedesktop.systemd1.Manager, with its own process and
- * with Delegate=yes. systemd removes the scope after its last process. The format of messages is the D-Bus specification's: each value
- * is aligned to its size. */
+ * The monitor requests it for its own process, as systemd-run(1) does: StartTransientUnit of
+ * org.freedesktop.systemd1.Manager, with Delegate=yes. systemd removes the scope after its last process has
+ * ended. The messages follow the D-Bus specification: each value is aligned to its size.
+ */
 #define _GNU_SOURCE
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -12,11 +13,10 @@
 
 enum { PATIENCE = 3000 /* milliseconds */, HEADER = 16, LONGEST = 1 << 16 };
 enum { ORDER = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 'l' : 'B' };
-enum { CALL = 1, RETURN, FAILED, SIGNAL };                            /* types of messages */
-enum { PATH = 1, INTERFACE, MEMBER, DESTINATION = 6, SIGNATURE = 8 }; /* fields of a header */
+enum { CALL = 1, RETURN, FAILED, SIGNAL };                            /* message types */
+enum { PATH = 1, INTERFACE, MEMBER, DESTINATION = 6, SIGNATURE = 8 }; /* header fields */
 static const char SYSTEMD[] = "org.freedesktop.systemd1";
 
-/* ---- messages */
 static void align(struct bytes *message, size_t size)
 {
     static const unsigned char zeros[8];
@@ -82,7 +82,6 @@ static void put_call(struct bytes *out, uint32_t serial, const struct bus_call *
     free(message.at);
 }
 
-/* ---- the calls */
 static void put_hello(struct bytes *out)
 {
     const struct bus_call hello = {"org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "Hello", NULL};
@@ -102,27 +101,28 @@ static void put_start(struct bytes *out, const char *scope)
                                  "ssa(sv)a(sa(sv))"};
     struct bytes body = {0};
     put_string(&body, scope);
-    put_string(&body, "fail"); /* if there is a unit of this name */
+    put_string(&body, "fail"); /* the mode: fail if a unit of this name exists */
     put_number(&body, 0);
     size_t length_at = bytes_held(&body) - sizeof(uint32_t);
     align(&body, 8);
     size_t begin = bytes_held(&body);
     put_property(&body, "PIDs", "au");
     put_number(&body, sizeof(uint32_t));
-    put_number(&body, 0); /* the sender of the message: its PID may be another one in systemd's PID namespace */
+    /* 0 means the sender of the message, because its PID may differ in systemd's PID namespace. */
+    put_number(&body, 0);
     put_property(&body, "Delegate", "b");
     put_number(&body, true);
     put_property(&body, "CollectMode", "s");
     put_string(&body, "inactive-or-failed");
     set_length(&body, length_at, begin);
-    put_number(&body, 0); /* no further units */
+    put_number(&body, 0); /* no auxiliary units */
     align(&body, 8);
     put_call(out, 2, &start, &body);
     free(body.at);
 }
 
-/* ---- the connection */
-/* The bus's address is `unix:path=PATH`, or that and `,guid=…`. Addresses of another form, or with escapes, are ignored. */
+/* The bus's address is `unix:path=PATH`, with or without `,guid=…`. Other forms, and addresses with escapes,
+ * are ignored. */
 static char *bus_path(void)
 {
     static const char form[] = "unix:path=";
@@ -146,7 +146,7 @@ static int connect_bus(void)
     return -1;
 }
 
-/* Removes `OK …\r\n`, the answer to the authentication: 1; 0: it isn't complete; -1: it is another answer. */
+/* Removes the line `OK …\r\n`, the reply to the authentication: 1. 0: incomplete; -1: another reply. */
 static int take_line(struct bytes *answers)
 {
     const char *at = (const char *)answers->at + answers->begin;
@@ -157,7 +157,7 @@ static int take_line(struct bytes *answers)
     return strncmp(at, "OK ", 3) == 0 ? 1 : -1;
 }
 
-/* Removes a message: its type; 0: it isn't complete; -1: it is too long. */
+/* Removes a message and returns its type. 0: incomplete; -1: too long. */
 static int take_message(struct bytes *answers)
 {
     uint32_t body, fields;
@@ -175,7 +175,7 @@ static int take_message(struct bytes *answers)
     return at[1];
 }
 
-/* Removes the next answer: 1; 0: it isn't complete; -1: it is an error. */
+/* Removes the next reply: 1. 0: incomplete; -1: it is an error. */
 static int take_answer(struct bytes *answers, bool authenticated)
 {
     int type;
@@ -201,7 +201,7 @@ static bool is_answered(int bus, long until)
     return taken == 1;
 }
 
-/* Asks systemd to move this process to a new scope. All is sent at once, as sd_bus(3) does. */
+/* Asks systemd to move this process to a new scope. Sends everything at once, as sd_bus(3) does. */
 static bool ask_systemd(const char *scope, long until)
 {
     struct bytes out = {0};
@@ -221,7 +221,6 @@ static bool ask_systemd(const char *scope, long until)
     return sent && is_answered(bus, until);
 }
 
-/* ---- the scope */
 /* Waits until this process is in the scope, and returns its directory; NULL: the time is up. */
 static char *wait_for_scope(const char *scope, long until)
 {
@@ -234,7 +233,8 @@ static char *wait_for_scope(const char *scope, long until)
     return NULL;
 }
 
-/* Moves this process to a cgroup of its own: one that contains processes cannot have limits below it. */
+/* Moves this process to a cgroup of its own, because one that contains processes can't have limits below
+ * it. */
 static void leave_top(const char *directory)
 {
     _cleanup_free_ char *own = xasprintf("%s/monitor", directory);

@@ -1,8 +1,8 @@
-/* Under landlock: the supervisor makes the sandbox's sockets itself, hands each in
- * (SECCOMP_IOCTL_NOTIF_ADDFD), and keeps a descriptor of it until it is connected or listens. So it binds
- * and connects sockets that it made, to copies of the addresses, and never has to take a descriptor out of
- * a process, which container engines refuse (pidfd_getfd(2)). It is under the command's rules for files,
- * so that it can create a socket's name only where the command may. */
+/* Under landlock, the supervisor creates the sandbox's sockets itself, passes each to the program
+ * (SECCOMP_IOCTL_NOTIF_ADDFD), and keeps a descriptor until the socket is connected or listens. It therefore
+ * binds and connects its own sockets, to copies of the addresses, and never needs to take a descriptor out of
+ * a process (pidfd_getfd(2)), which container engines forbid. It is restricted by the command's Landlock
+ * rules for files, so it can create a socket's file only where the command may. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <linux/netlink.h>
@@ -24,10 +24,10 @@ static struct kept {
     bool bound;
 } kept[MOST_KEPT];
 static size_t oldest;
-static int own[MOST_OWN]; /* the files of the sandbox's own sockets, held so that their numbers stay theirs */
+/* Descriptors of the sandbox's own socket files, kept open so that their inode numbers are not reused. */
+static int own[MOST_OWN];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, naming = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- the table of sockets */
 static struct kept *find(uint64_t inode)
 {
     for (size_t index = 0; index < MOST_KEPT; index++)
@@ -36,7 +36,7 @@ static struct kept *find(uint64_t inode)
     return NULL;
 }
 
-/* The oldest entry is dropped: most likely its socket was never used. */
+/* Drops the oldest entry if the table is full: that socket was most likely never used. */
 static void retain(int file, uint64_t inode)
 {
     pthread_mutex_lock(&lock);
@@ -81,12 +81,13 @@ int socket_broker_copy(int process, int number, uint64_t *inode, bool *bound)
     int copy = each == NULL ? -1 : fcntl(each->file, F_DUPFD_CLOEXEC, 3);
     *bound = each != NULL && each->bound;
     pthread_mutex_unlock(&lock);
-    errno = each == NULL ? EISCONN : EMFILE; /* of sockets of others, and those that are connected or listen */
+    /* For sockets that the supervisor did not create, and those that are connected or listen. */
+    errno = each == NULL ? EISCONN : EMFILE;
     *inode = found;
     return copy;
 }
 
-/* ---- socket(2): the filters have looked at its arguments, which are no pointers */
+/* ---- socket(2): its arguments are no pointers, so the filters have already checked them */
 static int make(const struct broker *broker, const struct seccomp_notif *call)
 {
     int type = (int)call->data.args[1];
@@ -98,7 +99,7 @@ static int make(const struct broker *broker, const struct seccomp_notif *call)
         close(made);
         return EMFILE;
     }
-    retain(made, status.st_ino); /* before a program inside can use it */
+    retain(made, status.st_ino); /* before a program inside can use the socket */
     struct seccomp_notif_addfd given = {.id = call->id, .flags = SECCOMP_ADDFD_FLAG_SEND, .srcfd = (uint32_t)made,
                                         .newfd_flags = (type & SOCK_CLOEXEC) != 0 ? O_CLOEXEC : 0};
     if (ioctl(broker->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &given) >= 0)
@@ -108,7 +109,6 @@ static int make(const struct broker *broker, const struct seccomp_notif *call)
     return fault == ENOENT ? -1 : fault;
 }
 
-/* ---- bind(2) */
 static mode_t umask_of(int process)
 {
     _cleanup_free_ char *status = read_file(process, "status", 1 << 16, NULL);
@@ -149,7 +149,8 @@ static bool remember(int file)
     return done;
 }
 
-/* Another socket may be there meanwhile: the kernel knows to which file ours is bound. */
+/* Another socket may have replaced the file meanwhile, so ask the kernel to which file this socket is
+ * bound. */
 static bool is_bound_to(const struct broker *broker, uint64_t inode, int file)
 {
     struct stat status;
@@ -161,14 +162,15 @@ static bool is_bound_to(const struct broker *broker, uint64_t inode, int file)
                          diag_bound(broker->outside, (uint32_t)inode, device, (uint32_t)status.st_ino) == 1));
 }
 
-/* By the words that it was given, which programs read back (getsockname(2)), from where it stands: its root is ours. */
+/* Binds to the address as the program wrote it, because programs read it back (getsockname(2)), from the
+ * program's working directory. Program and supervisor have the same root. */
 static int bind_here(const struct broker *broker, int socket, uint64_t inode, const void *address, size_t length, const char *path)
 {
     if (bind(socket, address, (socklen_t)length) != 0)
         return errno;
     int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (file >= 0 && !(is_bound_to(broker, inode, file) && remember(file)))
-        close(file); /* then no program can connect to it */
+        close(file); /* no program can connect to it, then */
     return 0;
 }
 
@@ -190,7 +192,7 @@ static int bind_path(const struct broker *broker, int process, int socket, uint6
 
 static unsigned port_of(const void *address, size_t length)
 {
-    struct sockaddr_in inet; /* where an address of IPv6 has its port, too */
+    struct sockaddr_in inet; /* the port of an IPv6 address is at the same offset */
     if (length < sizeof inet)
         return 0;
     memcpy(&inet, address, sizeof inet);
@@ -211,7 +213,7 @@ int socket_broker_bind(const struct broker *broker, int process, int socket, uin
     switch (domain_of(socket)) {
     case AF_UNIX:
         if (!broker->own || address_of(address, length, path) != ADDRESS_PATH)
-            return EACCES; /* names without a path are the host's */
+            return EACCES; /* abstract names belong to the host's network namespace */
         return bind_path(broker, process, socket, inode, address, length, path);
     case AF_INET:
     case AF_INET6: {
@@ -242,7 +244,7 @@ void socket_broker_set_bound(uint64_t inode)
     pthread_mutex_unlock(&lock);
 }
 
-/* listen(2) on an unbound socket would open an unchecked port. */
+/* listen(2) on an unbound TCP socket would open a port that nobody has checked. */
 static int start_listening(const struct seccomp_notif *call, int process)
 {
     uint64_t inode;
@@ -256,7 +258,6 @@ static int start_listening(const struct seccomp_notif *call, int process)
     return fault;
 }
 
-/* ---- connect(2), IP */
 static bool is_loopback(const void *address, size_t length, int domain)
 {
     struct sockaddr_in inet;
@@ -272,7 +273,7 @@ static bool is_loopback(const void *address, size_t length, int domain)
     return false;
 }
 
-/* The greeting, by which the proxy knows the session, is sent before the program has the connection. */
+/* Sends the greeting, by which the proxy recognises the session, before the program gets the connection. */
 static int connect_proxy(const struct broker *broker, uint64_t id, pid_t thread, int socket)
 {
     struct sockaddr_in proxy = {.sin_family = AF_INET, .sin_port = htons((uint16_t)broker->proxy_port),
@@ -304,7 +305,6 @@ int socket_broker_connect_ip(const struct broker *broker, uint64_t id, pid_t thr
     return patient_connect(id, thread, socket, address, (socklen_t)length);
 }
 
-/* ---- one call */
 int socket_broker_answer(const struct broker *broker, const struct seccomp_notif *call)
 {
     int number = call->data.nr & ~0x40000000;

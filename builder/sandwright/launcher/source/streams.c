@@ -1,13 +1,13 @@
-/*
- * The command gets pipes in place of files, devices and a terminal that is only some of its standard descriptors: a
- * file that is standard input could be opened anew for writing, a terminal that is standard error be read, and gVisor
- * writes to a file from its beginning, whatever it holds. A socket of IP, or of datagrams, would lead past the sandbox's network.
- * Pipes of the caller and connected Unix sockets are passed as they are, and so is /dev/null, but by root a pipe is in its place:
- * gVisor gives it to the user of the command.
+/* The command gets pipes in place of files and devices, and of a terminal that is not both its standard input
+ * and output. Otherwise a file at standard input could be reopened for writing, a terminal at standard error
+ * could be read, and gVisor would overwrite a file from its start. An IP or datagram socket would bypass the
+ * sandbox's network. Pipes of the caller and connected Unix sockets are passed unchanged, and so is
+ * /dev/null, except by root: gVisor would give the device to the command's user, so root passes a pipe.
  *
- * One process of ours copies. It waits on a socket, whose end says that the launcher is gone: then it goes on
- * with what is written until the pipes are closed everywhere. A message on it means that the command has
- * ended: then only the content of the pipes is copied, because a leftover process may write for ever.
+ * One process copies the data. It also waits on a socket. When the socket is closed, the launcher has gone;
+ * the process then continues to copy output until all pipes are closed. A message on it means that the
+ * command has ended; then only the present content of the pipes is copied, because a leftover process may
+ * write for ever.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -22,20 +22,21 @@
 
 enum { BLOCK = 65536 };
 
-/* Standard input's are `write`, and `look`, the command's end: what it hasn't read. An output's is `read`. */
+/* Standard input uses `write`, and `look`, the command's end of the pipe, to see what the command has not
+ * read. Outputs use `read`. */
 static struct relay {
     int read, write, look;
 } relays[3] = {{-1, -1, -1}, {-1, -1, -1}, {-1, -1, -1}};
 
-static int given[3] = {-1, -1, -1}; /* what the launcher was given */
+static int given[3] = {-1, -1, -1}; /* the launcher's original descriptors */
 static pid_t copier;
 static int talk = -1;
-static char block[BLOCK];      /* read from standard input, and not written yet */
+static char block[BLOCK];      /* data that was read from standard input, and is not written yet */
 static size_t begin, end;
-static size_t taken;           /* of standard input, in all */
+static size_t taken;           /* bytes read from standard input in total */
 static bool failed;
 
-/* Standard input, from here on: one that has ended. */
+/* Replaces standard input with one at its end. */
 static void give_no_input(void)
 {
     int ends[2];
@@ -45,7 +46,7 @@ static void give_no_input(void)
     close(ends[1]);
 }
 
-/* The keys of a terminal that is not both standard input and output are for another process. */
+/* If the terminal is not both standard input and output, its keys are meant for another process. */
 void stream_keys(struct run *run)
 {
     struct termios state;
@@ -72,14 +73,15 @@ static bool is_nothing(const struct stat *status)
     return S_ISCHR(status->st_mode) && status->st_rdev == makedev(1, 3);
 }
 
-/* Its owner could change its mode for all of the host. */
+/* The owner of a device or file could change its mode for the whole host. */
 static bool is_owned(const struct stat *status)
 {
     return geteuid() == 0 || geteuid() == status->st_uid;
 }
 
-/* Whether it leads to its other end only: a datagram brings an address, IP can be connected anew, and a socket
- * that is not connected may be, each in the network that it was made in. */
+/* Whether the socket reaches only its peer. A datagram can carry an address, an IP socket can be connected
+ * again, and an unconnected socket can still be connected, each in the network namespace in which it was
+ * created. */
 static bool is_connected_stream(int file)
 {
     struct sockaddr_storage peer;
@@ -97,7 +99,7 @@ static bool passes(const struct run *run, int file)
            (is_nothing(&status) && !is_owned(&status));
 }
 
-/* Whether output and errors are, as behind 2>&1: with the same flags and position. */
+/* Whether standard output and error are the same file, as with 2>&1: the same flags and position. */
 static bool are_one_file(void)
 {
     struct stat first, second;
@@ -106,7 +108,7 @@ static bool are_one_file(void)
            lseek(1, 0, SEEK_CUR) == lseek(2, 0, SEEK_CUR);
 }
 
-/* When it can't be written the command's next write fails. */
+/* If the output can't be written, the pipe is closed, so that the command's next write fails. */
 static size_t copy_output(int number, size_t most)
 {
     static const char *const names[] = {"standard input", "standard output", "standard error"};
@@ -133,7 +135,8 @@ static void end_input(void)
     relays[0].write = -1;
 }
 
-/* Nothing is read before the last block has gone on. It may not have been opened for reading, or its device has gone. */
+/* Reads nothing before the last block was written. The read fails if standard input is not open for reading,
+ * or its device has disappeared. */
 static void copy_input(void)
 {
     ssize_t done;
@@ -153,7 +156,8 @@ static void copy_input(void)
         end_input();
 }
 
-/* Of a file the rest stays for who reads it next. The command may have written to the pipe itself. */
+/* Moves a file's position back over what the command has not read, for the next reader. The command may have
+ * written to the pipe itself. */
 static void leave_input(void)
 {
     struct stat status;
@@ -210,7 +214,8 @@ static _Noreturn void copy(int launcher)
     _exit(failed ? 1 : 0);
 }
 
-/* Signals to the launcher's group don't end it before the command. */
+/* Ignores signals to the launcher's process group, so that they do not end this process before the
+ * command. */
 static _Noreturn void begin_copying(int launcher)
 {
     static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE};
@@ -221,7 +226,7 @@ static _Noreturn void begin_copying(int launcher)
     copy(launcher);
 }
 
-/* Gives the command's end. */
+/* Returns the command's end. */
 static int make_pipe(int number)
 {
     int ends[2];

@@ -1,5 +1,6 @@
-/* The command's pseudo-terminal (pty(7)), which the launcher relays together with the window's size (SIGWINCH): the
- * sandbox can't type into ours by TIOCSTI (CVE-2017-5226). */
+/* The command's pseudo-terminal (pty(7)). The launcher copies data, and passes the window size on (SIGWINCH).
+ * With a terminal of its own, the command can't insert input into the user's terminal with TIOCSTI
+ * (CVE-2017-5226). */
 #define _GNU_SOURCE
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -8,18 +9,21 @@
 #include "typeahead.h"
 
 enum { LOOK = 200, RECENT = 5000 }; /* milliseconds */
-enum { MOST_LEFT = 1024 };          /* blocks: more than the kernel keeps of a terminal's output */
+enum { MOST_LEFT = 1024 };          /* blocks: more than the kernel buffers of a terminal's output */
 
-static int own = -1, master = -1, slave = -1; /* ours: standard input, in the monitor too, which has another one there */
-static pid_t group;                           /* the launcher's */
+/* The user's terminal: standard input, even in the monitor, which has another descriptor 0. */
+static int own = -1, master = -1, slave = -1;
+static pid_t group;                           /* the launcher's process group */
 static struct termios before;
 static bool raw;
-static char typed[4096]; /* what the command's terminal hasn't taken yet; no key is read before */
+/* Keys that the command's terminal has not accepted yet; no further key is read before. */
+static char typed[4096];
 static size_t typed_at, typed_end;
 static bool copies, arrived;
-static long suspended; /* when the suspend key came last */
+static long suspended; /* when the suspend key was last pressed */
 
-/* In the background keys are for the shell. One that isn't ours to control is left to us. */
+/* In the background, keys belong to the shell. A terminal that does not control the launcher's session is
+ * always read. */
 static bool in_front(void)
 {
     errno = 0;
@@ -27,8 +31,8 @@ static bool in_front(void)
     return front == group || (front < 0 && errno == ENOTTY);
 }
 
-/* A shell's settings for its own line editor aren't for the command. The master's settings are the
- * slave's. */
+/* The settings that a shell uses for its line editor are not passed to the command. Settings of the master
+ * are those of the slave. */
 static bool settle(void)
 {
     struct termios plain;
@@ -64,7 +68,7 @@ void terminal_resize(void)
         ioctl(master, TIOCSWINSZ, &size);
 }
 
-/* Saves the settings, to restore them later, except for those that we, or a program in raw mode, left
+/* Saves the settings, to restore them later, unless the launcher or a program in raw mode has left them
  * behind. */
 static void pass_keys(void)
 {
@@ -92,7 +96,7 @@ void terminal_give(struct run *run)
     (void)run;
     if (slave < 0)
         return;
-    raw = true; /* or will be */
+    raw = true; /* or will be soon */
     close(master);
     master = -1;
     for (int number = 0; number < 3; number++)
@@ -106,7 +110,7 @@ void terminal_control(const struct run *run)
         die_errno("no terminal can be given");
 }
 
-/* Whoever has taken it meanwhile has set it. */
+/* Changes nothing if another process group is in the foreground by now, which has its own settings. */
 void terminal_restore(void)
 {
     if (raw && in_front())
@@ -114,9 +118,9 @@ void terminal_restore(void)
     raw = false;
 }
 
-/* As the suspend key does where keys are signals: to all of the launcher's group, if it was that key. A
- * command that stops by itself stops only the launcher. In an orphaned process group, where nobody would
- * continue it, nothing stops (SIGTSTP: setpgid(2)). */
+/* Does what the suspend key does outside raw mode: it stops the launcher's process group, if that key was
+ * pressed. A command that stops itself stops only the launcher. In an orphaned process group, which nobody
+ * would continue, the kernel ignores SIGTSTP (setpgid(2)). */
 void terminal_stop(int socket, bool (*has_ended)(int socket))
 {
     sigset_t stop, go_on;
@@ -130,11 +134,11 @@ void terminal_stop(int socket, bool (*has_ended)(int socket))
     sigemptyset(&go_on);
     sigaddset(&go_on, SIGCONT);
     kill(key ? 0 : getpid(), SIGTSTP);
-    /* Of SIGTSTP and SIGCONT the later one takes the other back (signal(7)), and the monitor's comes after its last word: so
-     * one of both is seen here. */
+    /* Of SIGTSTP and SIGCONT, the later one discards the other (signal(7)). The monitor sends its SIGCONT
+     * after its last message, so at least one of both is noticed here. */
     if (has_ended(socket))
         kill(key ? 0 : getpid(), SIGCONT);
-    sigprocmask(SIG_UNBLOCK, &stop, NULL); /* until somebody continues us */
+    sigprocmask(SIG_UNBLOCK, &stop, NULL); /* stops here until somebody continues the launcher */
     sigprocmask(SIG_BLOCK, &stop, NULL);
     sigtimedwait(&go_on, NULL, &(struct timespec){0});
     terminal_continue();
@@ -148,7 +152,8 @@ void terminal_continue(void)
     terminal_resize();
 }
 
-/* The person's has gone while we were in the background, where no signal says so: the command's goes, too. */
+/* The user's terminal was closed while the launcher was in the background, where no signal reports that.
+ * Closes the command's terminal, too. */
 static void hang_up(void)
 {
     copies = false;
@@ -166,7 +171,7 @@ size_t terminal_wait(struct pollfd *each, int *most)
         hang_up();
         return 0;
     }
-    if (!front) /* nobody tells who is brought to the front while it runs */
+    if (!front) /* no signal reports that a running process is moved to the foreground */
         *most = LOOK;
     else if (!raw)
         terminal_continue();
@@ -175,7 +180,7 @@ size_t terminal_wait(struct pollfd *each, int *most)
     return 2;
 }
 
-/* Ours adds the carriage returns, too, unless all keys pass. */
+/* The user's terminal adds carriage returns itself, unless it is in raw mode. */
 static ssize_t plain_lines(char *block, ssize_t length)
 {
     ssize_t kept = 0;
@@ -185,21 +190,21 @@ static ssize_t plain_lines(char *block, ssize_t length)
     return kept;
 }
 
-/* False when nothing is there to be written; `copies` ends with either side. */
+/* False if there is nothing to write. Resets `copies` when either terminal is closed. */
 static bool show(void)
 {
     char block[65536];
     ssize_t got = read(master, block, sizeof block);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
-    copies = copies && got > 0; /* EIO: nobody has the other side open */
+    copies = copies && got > 0; /* EIO: no process has the slave open */
     if (!raw && got > 0)
         got = plain_lines(block, got);
     return copies = copies && write_all(1, block, (size_t)got);
 }
 
-/* The kernel sends no signal if the terminal controls no session; it does everything else that belongs to
- * these keys. */
+/* The terminal controls no session, so the kernel sends no signals for these keys; it does all else that the
+ * keys cause. */
 int terminal_signal(void)
 {
     static const struct {
@@ -238,7 +243,7 @@ void terminal_copy(const struct pollfd *each)
         show();
 }
 
-/* What the command has left behind may write for ever. */
+/* Copies a limited amount, because a leftover process may write for ever. */
 void terminal_drain(void)
 {
     for (int blocks = 0; copies && blocks < MOST_LEFT && show(); blocks++)

@@ -1,10 +1,11 @@
 /* Connections over the line (tunnels.h).
  *
- * A connection has a number, which the end that begins it chooses: twice its place, and one more from the
- * kernel's end. Each end says CARRIED_CLOSE once, and then nothing more of it; the number is free when
- * both have. Of a direction no more than TUNNEL_AHEAD bytes are on the way that weren't taken, so each end
- * knows how much it may have to hold. Messages wait until the line has room; the other end cannot increase
- * their number. */
+ * The end that opens a connection chooses its number: twice its index, plus one for the guest. Each end sends
+ * CARRIED_CLOSE once, and nothing about the connection afterwards; when both have sent it, the number can be
+ * reused. In each direction, at most TUNNEL_AHEAD bytes may be on the way that the receiver has not taken, so
+ * each end knows how much it may have to hold. Messages wait until the line has room; the other end can't
+ * increase their number.
+ */
 #define _GNU_SOURCE
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -29,7 +30,7 @@ static int32_t number_of(const struct tunnels *tunnels, int whose, size_t index)
     return (int32_t)(2 * index) + ((whose == OURS) == tunnels->inside);
 }
 
-/* NULL where that can be no number. */
+/* NULL if the number is invalid. */
 static struct tunnel *numbered(struct tunnels *tunnels, int32_t number, int *whose)
 {
     if (number < 0 || number >= 2 * TUNNELS_EACH)
@@ -38,7 +39,7 @@ static struct tunnel *numbered(struct tunnels *tunnels, int32_t number, int *who
     return &tunnels->all[*whose][number / 2];
 }
 
-/* The peer of our socket sees a failure as a reset, and not as an end. */
+/* On a failure, the peer of this end's socket gets a reset instead of an end of file. */
 static void drop(struct tunnel *each, bool failed)
 {
     struct linger now = {.l_onoff = 1};
@@ -52,7 +53,6 @@ static void drop(struct tunnel *each, bool failed)
     each->owed = 0;
 }
 
-/* ---- our sockets */
 static void have(struct tunnel *each, int end)
 {
     int one = 1;
@@ -126,7 +126,6 @@ static void take_some(struct tunnel *each, int32_t number, struct bytes *out)
     line_say(out, CARRIED, part, sizeof number + (size_t)got);
 }
 
-/* ---- sending */
 bool tunnels_room(const struct bytes *out)
 {
     return bytes_held(out) < TUNNELS_LINE;
@@ -182,7 +181,6 @@ static void turn_one(struct tunnels *tunnels, int whose, size_t index, short eve
     each->there = !each->said_close || !each->heard_close;
 }
 
-/* ---- the turns */
 static short wanted(const struct tunnel *each, bool room)
 {
     bool gives = each->connecting || bytes_held(&each->pending) > 0 || (each->heard_end && !each->passed);
@@ -191,7 +189,8 @@ static short wanted(const struct tunnel *each, bool room)
 
 size_t tunnels_wait(const struct tunnels *tunnels, const struct bytes *out, struct pollfd *each)
 {
-    bool room = tunnels_room(out), more = room && free_place(tunnels) < TUNNELS_EACH; /* who comes beyond waits */
+    /* Further connections wait. */
+    bool room = tunnels_room(out), more = room && free_place(tunnels) < TUNNELS_EACH;
     for (size_t index = 0; index < tunnels->listener_count; index++)
         *each++ = (struct pollfd){.fd = more ? tunnels->listeners[index].file : -1, .events = POLLIN};
     for (int whose = OURS; whose <= THEIRS; whose++)
@@ -203,7 +202,7 @@ size_t tunnels_wait(const struct tunnels *tunnels, const struct bytes *out, stru
     return tunnels->listener_count + 2 * TUNNELS_EACH;
 }
 
-/* Each time another one is first, as the room of the line is for all. */
+/* Starts with another connection each time, because all share the room of the line. */
 void tunnels_turn(struct tunnels *tunnels, const struct pollfd *each, struct bytes *out)
 {
     const struct pollfd *ends = each + tunnels->listener_count;
@@ -227,19 +226,18 @@ bool tunnels_hold(const struct tunnels *tunnels)
     bool holds = false;
     for (size_t place = 0; place < 2 * TUNNELS_EACH; place++) {
         const struct tunnel *each = &tunnels->all[place % 2][place / 2];
-        /* Inside, no process is left to send: each open socket has bytes, or an end, to read. */
+        /* Inside, no process is left that could send, so an open socket has data or an end to read. */
         holds = holds || (each->there && each->end >= 0 && (bytes_held(&each->pending) > 0 || (tunnels->inside && !each->said_end)));
     }
     return holds;
 }
 
-/* ---- receiving */
 static bool take_content(struct tunnel *each, const unsigned char *content, size_t length)
 {
     if (each->heard_end)
         return false;
     each->heard_end = length == 0;
-    if (each->end < 0 && !each->asked) /* they don't know yet that it is closed */
+    if (each->end < 0 && !each->asked) /* the other end does not know yet that it is closed */
         return true;
     if (bytes_held(&each->pending) + each->owed + length > TUNNEL_AHEAD)
         return false;
@@ -273,7 +271,7 @@ bool tunnels_take(struct tunnels *tunnels, enum frame frame, const unsigned char
         return take_content(each, content + head, length - head);
     if (frame == CARRIED_CLOSE) {
         each->heard_close = true;
-        each->there = !each->said_close; /* the number may come again at once */
+        each->there = !each->said_close; /* the number can be reused at once */
         return true;
     }
     if (frame != CARRIED_TAKEN || numbers[1] <= 0 || (size_t)numbers[1] > each->ahead)

@@ -1,9 +1,12 @@
-/* Type-ahead: text that the person typed during a run, and that the command did not read, goes back to their terminal.
+/* Type-ahead: text that the user typed during a run, and that the command did not read, is given back to the
+ * user's terminal.
  *
- * Only our copy of the person's keys is pushed back, never what the command's terminal holds: a program inside can put text
- * there. It can decide whether the text is pushed back, by reading or not reading it. Therefore nothing is pushed back once
- * it was read in part, a control key was typed, or a program had changed the terminal's settings when a key came (prompts of
- * shells, editors, passwords): such text was meant for that program, and a shell of the host would execute it. */
+ * The launcher pushes back only its own copy of the user's keys, never the content of the command's terminal,
+ * into which a program inside can put text. Such a program can decide only whether the text is pushed back,
+ * by reading it or not. Nothing is pushed back if a part was read, a control key was typed, or a program had
+ * changed the terminal's settings when a key came (shell prompts, editors, passwords): such text was meant
+ * for that program, and a shell of the host would execute it.
+ */
 #define _GNU_SOURCE
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -11,17 +14,18 @@
 #include "launch.h"
 #include "typeahead.h"
 
-static unsigned char text[4096]; /* as much as a terminal holds (N_TTY_BUF_SIZE) */
+static unsigned char text[4096]; /* the size of a terminal's buffer (N_TTY_BUF_SIZE) */
 static size_t length;
 static bool discarded;
 
 static bool same_settings(const struct termios *one, const struct termios *other)
 {
     return one->c_iflag == other->c_iflag && one->c_lflag == other->c_lflag &&
-           memcmp(one->c_cc, other->c_cc, VEOL2 + 1) == 0; /* the last key; the kernel sets none behind it */
+           /* The last control character; the kernel sets none after it. */
+           memcmp(one->c_cc, other->c_cc, VEOL2 + 1) == 0;
 }
 
-/* As the kernel does: in the last line, and a whole character where the terminal knows UTF-8. */
+/* Erases as the kernel does: in the last line only, and a whole character if the terminal knows UTF-8. */
 static void erase(const struct termios *settings)
 {
     bool wide = (settings->c_iflag & IUTF8) != 0;
@@ -48,7 +52,7 @@ void typeahead_add(int master, const struct termios *person, const char *keys, s
     }
 }
 
-/* All bytes, not only those of complete lines. */
+/* Counts all bytes, not only complete lines. */
 static size_t unread(int master)
 {
     struct termios settings;
@@ -67,10 +71,10 @@ void typeahead_return(int master, int terminal, const struct termios *person)
     struct termios silent = *person;
     if (discarded || length == 0 || unread(master) != length)
         return;
-    silent.c_lflag &= ~(tcflag_t)(ECHO | ECHONL); /* the keys were shown when they were typed */
+    silent.c_lflag &= ~(tcflag_t)(ECHO | ECHONL); /* the keys were echoed when they were typed */
     if (tcsetattr(terminal, TCSANOW, &silent) != 0)
         return;
-    /* The kernel may refuse it (dev.tty.legacy_tiocsti). */
+    /* The kernel may refuse this (dev.tty.legacy_tiocsti). */
     for (size_t index = 0; index < length && ioctl(terminal, TIOCSTI, text + index) == 0; index++)
         ;
 }

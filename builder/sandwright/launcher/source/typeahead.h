@@ -4,10 +4,12 @@
 #include <stddef.h>
 #include <termios.h>
 
-/* Launcher: keys that go to the command's terminal. `person` is how the person's terminal is set. */
+/* Launcher: notes keys that are passed to the command's terminal. `person`: the settings of the user's
+ * terminal. */
 void typeahead_add(int master, const struct termios *person, const char *keys, size_t count);
 
-/* Launcher, after the command's last process: pushes back what was not read. The caller sets the terminal again. */
+/* Launcher, after the command's last process: gives keys that no program has read back to the user's
+ * terminal. The caller restores the settings afterwards. */
 void typeahead_return(int master, int terminal, const struct termios *person);
 
 #endif

@@ -1,13 +1,13 @@
-/*
- * An account of the project's own. What needs root is done by this program too, started by sudo (`--as-root`) unless it
- * is root already: it makes namespaces, and in them a first process, which mounts the root of the run, becomes the
- * account in a child and runs the command there. What ends the first process ends all.
+/* The method user: a Unix account for each project. The part that needs root is this program, too, which sudo
+ * starts (`--as-root`), unless the launcher is root already. It creates namespaces, and in them a first
+ * process, which mounts the run's root, switches to the account in a child, and executes the command there.
+ * When the first process ends, all others end.
  *
- * Root's half takes five things from its caller: the command, which gets no right but the account's; its
- * environment, which only the command gets; a socket; memory for refusals; and a socket for further commands, which it hands on unread
- * to a process that has become the account. These come from the monitor, of which nothing is trusted
- * but that it runs this same program and that we descend from it. What is mounted and who is become is read again, from
- * beside the program that sudo was allowed to start.
+ * The root half takes five things from its caller: the command, which runs with the account's rights only;
+ * its environment, which only the command gets; a socket; memory for denials; and a socket for further
+ * commands, which it passes unread to a process that has switched to the account. They come from the monitor.
+ * The root half trusts only that the monitor runs this same program, and is its ancestor. It reads the mounts
+ * and the account again, from beside the program that sudo was allowed to start.
  */
 #define _GNU_SOURCE
 #include <grp.h>
@@ -23,10 +23,11 @@
 
 enum { OURS, THEIRS, MOST = 1 << 26, SUDO_ASKS = 10 };
 
-static int ends[2] = {-1, -1};   /* a socket: signals go to root's half; a byte comes when the command runs, and when it stops */
-static int environment = -1;     /* what root's half reads: four descriptors' numbers, and the environment */
+/* A socket pair: signals to the root half; bytes back when the command is executed or has stopped. */
+static int ends[2] = {-1, -1};
+static int environment = -1; /* the root half's input: the numbers of four descriptors, and the environment */
 static int requests = -1;        /* the end for further commands inside (requests.h) */
-static const char *sudo;         /* NULL when we are root */
+static const char *sudo;         /* NULL if the launcher is root */
 static bool running;
 
 /* ---- the caller's half */
@@ -78,7 +79,7 @@ static void user_prepare(struct run *run)
         tell_word(run->passed.at[index]);
 }
 
-/* Whether all processes are gone. */
+/* Reads the first process's messages. Returns whether all processes have ended. */
 static bool hear(void)
 {
     char word;
@@ -87,7 +88,7 @@ static bool hear(void)
         if (word == HAS_STOPPED)
             tell_stopped();
         if (word == IS_EXECUTED) {
-            close(requests); /* root's half has it */
+            close(requests); /* the root half has its own copy */
             requests = -1;
             tell_executed();
         }
@@ -116,7 +117,8 @@ static void user_end(struct run *run)
     shutdown(ends[OURS], SHUT_RDWR);
 }
 
-/* sudo exits with 1 when it starts nothing. What it has started is root's: it ends by the socket when sudo was killed. */
+/* sudo exits with 1 if it starts nothing. The process that it has started belongs to root: if sudo is killed,
+ * that process ends because its socket is closed. */
 static int user_status(struct run *run, int status)
 {
     hear();
@@ -130,7 +132,7 @@ static void user_clean(struct run *run)
         egress_close(run);
 }
 
-/* The next process above us that runs this program; sudo and what it starts are between. */
+/* The nearest ancestor that runs this program; sudo and its processes are in between. */
 static pid_t find_keeper(void)
 {
     struct stat own, other;
@@ -176,7 +178,7 @@ void user_as_root(struct run *run, char **words)
     int socket = all.count < 4 ? -1 : (int)syscall(SYS_pidfd_getfd, handle, number(all.at[0]), 0);
     if (socket < 0)
         die_errno("the launcher is gone");
-    if (number(all.at[1]) >= 0) /* it is held until nothing runs here any more */
+    if (number(all.at[1]) >= 0) /* kept open until all processes here have ended */
         run->lock = (int)syscall(SYS_pidfd_getfd, handle, number(all.at[1]), 0);
     notify_filter(run, "seccomp.bpf");
     if (!refusals_take((int)syscall(SYS_pidfd_getfd, handle, number(all.at[2]), 0)))
@@ -187,7 +189,6 @@ void user_as_root(struct run *run, char **words)
     root_half(run, socket, &given);
 }
 
-/* ---- the child */
 static void user_start(struct run *run)
 {
     struct strv words = {0};

@@ -1,5 +1,5 @@
-/* Root's half of an account's run: makes namespaces, and in them the first process, which makes the root, starts the command as
- * the account, and hands signals on. What ends it ends all. */
+/* The root half of the method user: creates namespaces, and in them the first process, which mounts the root,
+ * starts the command as the account, and forwards signals. When the first process ends, all others end. */
 #define _GNU_SOURCE
 #include <pwd.h>
 #include <sched.h>
@@ -15,25 +15,27 @@
 #include "requests.h"
 #include "user.h"
 
-/* ---- the command */
-static const struct passwd *account; /* another number than an account's is refused: setresuid(2) takes the last for "as it is" */
+/* Only IDs of a named account are accepted: setresuid(2) treats the highest ID as "unchanged". */
+static const struct passwd *account;
 static struct strv variables;
 static const char *place;
-static int root = -1; /* the mount there */
+static int root = -1; /* a descriptor of the mount at `place` */
 
 static _Noreturn void begin_command(struct run *run, int report)
 {
     struct strv shown = {0};
-    strv_push(&shown, xasprintf("%s/resolv.conf", run->directory)); /* where names are resolved inside */
+    /* The host's files of the run for host names. */
+    strv_push(&shown, xasprintf("%s/resolv.conf", run->directory));
     strv_push(&shown, xasprintf("%s/hosts", run->directory));
     int wall = backstop_available(run) ? backstop_make(run, &shown) : -1;
     job_begin(0);
     if (fchdir(root) != 0 || chroot(".") != 0)
         die_errno("cannot make %s the root", place);
     lower_limit(RLIMIT_CORE, 0, 0, "core");
-    if (run->plan.files >= 0) /* not the first process's, which would wait for nothing with less than 3 (poll(2)) */
+    if (run->plan.files >= 0) /* not in the first process: with a limit below 3, poll(2) would fail there */
         lower_limit(RLIMIT_NOFILE, (rlim_t)run->plan.files, 0, "files");
-    struct rlimit most = {(rlim_t)run->plan.pids, (rlim_t)run->plan.pids}; /* of the account's, and not of who calls */
+    /* Counted for the account, not for the caller. */
+    struct rlimit most = {(rlim_t)run->plan.pids, (rlim_t)run->plan.pids};
     if (run->plan.pids >= 0 && setrlimit(RLIMIT_NPROC, &most) != 0)
         die_errno("resources.pids can not be set");
     if (wall >= 0)
@@ -53,10 +55,9 @@ static _Noreturn void begin_command(struct run *run, int report)
     exec_command(run->command, variables.at);
 }
 
-/* ---- the first process */
 static _Noreturn void leave_namespace(int status)
 {
-    _exit(status); /* and all others here end */
+    _exit(status); /* the kernel then kills all other processes in the PID namespace */
 }
 
 static bool stopped;
@@ -74,7 +75,7 @@ static void from_keeper(int socket, pid_t command)
         leave_namespace(KILLED);
 }
 
-/* Whether the command has ended. The watch is waited for elsewhere. */
+/* Whether the command has ended. The watch's end is handled elsewhere. */
 static bool ended(int socket, int children, pid_t command, pid_t watch, int *status)
 {
     const char word = HAS_STOPPED;
@@ -127,10 +128,10 @@ static _Noreturn void be_first(struct run *run, int socket, const char *steps, s
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
         die_errno("mounts can't be made private");
     root = make_user_root(run, steps, length);
-    /* Before anything runs, the mounts are compared with the plan; later any replacement ends the run. */
+    /* Compares the mounts with the plan before anything runs. If a mount is replaced later, the run ends. */
     watch_start(run, &watch);
     if (!watch_mounted(&watch)) {
-        watch_end(&watch); /* which says why */
+        watch_end(&watch); /* reports the reason */
         leave_namespace(NOT_RUN);
     }
     int reports[2];
@@ -167,7 +168,9 @@ _Noreturn void root_half(struct run *run, int socket, const struct strv *given)
         die_errno("root cannot create namespaces here, as in many containers");
     int own = (int)syscall(SYS_pidfd_open, getpid(), 0);
     pid_t first = own < 0 ? -1 : fork();
-    if (first == 0) { /* who is outside has no number here */
+    /* Processes outside the PID namespace have no PID here, so the socket shows whether the parent has
+     * ended. */
+    if (first == 0) {
         struct pollfd parent = {.fd = own, .events = POLLIN};
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || poll(&parent, 1, 0) != 0)
             _exit(NOT_RUN);

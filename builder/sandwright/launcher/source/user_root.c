@@ -1,4 +1,4 @@
-/* The root of an account's run, which root's half mounts, step by step as the artifact `plan` says. */
+/* The root of a run under the method user. The root half mounts it, step by step, by the artifact `plan`. */
 #define _GNU_SOURCE
 #include <linux/mount.h>
 #include <linux/openat2.h>
@@ -11,9 +11,9 @@
 #include "user.h"
 
 static const char *place, *artifacts, *authorities;
-static int root = -1; /* the topmost mount on the place */
+static int root = -1; /* a descriptor of the topmost mount at `place` */
 
-/* Mounts on the place itself are seen by who opens it again. */
+/* Opens `place` again: a new mount there is visible only through a new descriptor. */
 static void open_root(void)
 {
     if (root >= 0)
@@ -23,13 +23,13 @@ static void open_root(void)
         die_errno("%s can't be opened", place);
 }
 
-/* A path inside, from the root: `.` for that itself. */
+/* A path relative to the root: `.` for the root itself. */
 static const char *below(const char *path)
 {
     return path[strspn(path, "/")] == '\0' ? "." : path + strspn(path, "/");
 }
 
-/* No link is followed, as the account may write where some of the paths lead. */
+/* Follows no links, because the account can write to some of these directories. */
 static int open_inside(const char *path)
 {
     return open_without_links(root, below(path), O_PATH, RESOLVE_BENEATH);
@@ -55,7 +55,7 @@ static void mounted(const char *type, const char *path, unsigned long flags, con
         open_root();
 }
 
-/* Adds attributes, and never takes one away (Linux 5.12). */
+/* Adds attributes, and never removes one (Linux 5.12). */
 static void restricted(int file, const char *path, unsigned long long set, unsigned depth)
 {
     struct mount_attr given = {.attr_set = set};
@@ -63,7 +63,7 @@ static void restricted(int file, const char *path, unsigned long long set, unsig
         die_errno("%s%s can't be restricted, for which Linux 5.12 is needed", place, path);
 }
 
-/* All attributes are there before anybody can see the mount. */
+/* Sets all attributes before the mount becomes visible. */
 static void bound(const char *source, const char *path, unsigned long long set)
 {
     _cleanup_close_ int from = open_without_links(AT_FDCWD, source, O_PATH, 0);
@@ -83,7 +83,8 @@ static void bound(const char *source, const char *path, unsigned long long set)
         open_root();
 }
 
-/* In memory of the sandbox's own. Gives the last part of a path; `above` is where it is made. */
+/* Creates the directories above a path, in the sandbox's tmpfs. Returns the last part of the path; `above`
+ * gets the directory that contains it. */
 static const char *make_above(const char *path, int *above)
 {
     char *part = xasprintf("%s", below(path)), *slash;
@@ -150,7 +151,7 @@ static void devices(const char *path)
         link_to(links[index][1], xasprintf("%s/%s", path, links[index][0]));
 }
 
-/* Of what there may not be. */
+/* Mounts a path only if it exists. */
 static void tried(const char *path, unsigned long long set)
 {
     _cleanup_close_ int there = open_without_links(AT_FDCWD, path, O_PATH, 0), inside = open_inside(path);
@@ -160,7 +161,7 @@ static void tried(const char *path, unsigned long long set)
         die_errno("%s can't be looked at", path);
 }
 
-/* Empty but for what makes Git pass over it. */
+/* Empty, except for a .gitignore that makes Git ignore it. */
 static void ignored(const char *path)
 {
     mounted("tmpfs", path, MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0555,size=8k,nr_inodes=4");
@@ -236,7 +237,7 @@ static void take_step(int step, const char *first, const char *second)
     }
 }
 
-/* Each word ends with NUL; `content` has one more behind its end. */
+/* Each word ends with NUL; `content` has another NUL at its end. */
 int make_user_root(const struct run *run, const char *content, size_t length)
 {
     place = run->plan.user.root;

@@ -1,4 +1,4 @@
-/* Allocates memory, and has lists of words, whole files, and the exit status of a process (128 + n for signal n). */
+/* Memory, lists of words, whole files, and the exit status of a process (128 + n for signal n). */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <poll.h>
@@ -56,7 +56,7 @@ void strv_extend(struct strv *words, const struct strv *more)
         words->at[words->count++] = more->at[index];
 }
 
-/* Files of /proc don't say how long they are. */
+/* Reads in blocks, because files in /proc have no size. */
 char *read_fd(int file, size_t most, size_t *length)
 {
     size_t size = 4096, end = 0;

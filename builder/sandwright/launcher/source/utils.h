@@ -1,5 +1,6 @@
-/* utils.c, sha256.c: memory, words and whole files. Memory is never freed (a launcher is short of nothing), and its lack refuses.
- * What nearly all files need of the C library is included here, as in bubblewrap's and crun's. */
+/* Memory, words and whole files (utils.c, sha256.c). Memory is never freed, as the launcher needs little of
+ * it; if it runs out, the run is refused. Like the utils.h of bubblewrap and crun, this header includes what
+ * nearly all files need of the C library. */
 #ifndef UTILS_H
 #define UTILS_H
 
@@ -17,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* For variables: closed and freed at the end of their block, which leaves errno as it is. */
+/* For variables that are closed or freed at the end of their block; errno is preserved. */
 #define _cleanup_close_ __attribute__((cleanup(cleanup_close)))
 #define _cleanup_free_ __attribute__((cleanup(cleanup_free)))
 
@@ -37,41 +38,53 @@ static inline void cleanup_free(const void *variable)
 }
 
 struct strv {
-    char **at; /* count words, then NULL; NULL while there are none */
+    char **at; /* `count` words, then NULL; NULL if empty */
     size_t count;
 };
 
 void *xcalloc(size_t size); /* all zeros */
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void strv_push(struct strv *words, char *word);
-void strv_push_all(struct strv *words, char *const *more); /* which end with NULL */
+void strv_push_all(struct strv *words, char *const *more); /* `more` ends with NULL */
 bool strv_contains(const struct strv *words, const char *word);
-bool strv_has_above(const struct strv *paths, const char *path); /* one that is_below says */
+/* Whether one of `paths` is `path` or above it. */
+bool strv_has_above(const struct strv *paths, const char *path);
 bool strv_has_number(const struct strv *words, unsigned number);
 void strv_extend(struct strv *words, const struct strv *more);
-char *read_fd(int file, size_t most, size_t *length); /* at most so much, behind where it stands; NULL and errno */
-char *read_file(int directory, const char *path, size_t most, size_t *length); /* NULL and errno; NUL behind the end */
-char *first_line(const char *path); /* of a small file, without its end; NULL */
-long number_in(const char *path); /* a file with a number, 0 without */
-char *read_link(int directory, const char *path); /* its text; NULL and errno */
-const char *base_name(const char *path); /* behind its last slash */
-bool is_below(const char *path, size_t length, const char *above, size_t above_length); /* or the same */
-char *own_directory(void); /* of this program's file */
-char *process_start(const char *process); /* in clock ticks since the boot (proc_pid_stat(5)); "" when it has ended */
+/* Reads at most `most` bytes from the current position; NULL and errno. */
+char *read_fd(int file, size_t most, size_t *length);
+/* NULL and errno; a NUL follows the content. */
+char *read_file(int directory, const char *path, size_t most, size_t *length);
+char *first_line(const char *path); /* of a small file, without the newline; NULL on failure */
+long number_in(const char *path); /* the number in a file; 0 if there is none */
+char *read_link(int directory, const char *path); /* the target of a link; NULL and errno */
+const char *base_name(const char *path); /* the part after the last slash */
+/* True also if both are the same. */
+bool is_below(const char *path, size_t length, const char *above, size_t above_length);
+char *own_directory(void); /* the directory of this program's file */
+/* Start time in clock ticks since boot (proc_pid_stat(5)); "" if the process has ended. */
+char *process_start(const char *process);
 DIR *open_directory(int above, const char *path);
-struct dirent *next_entry(DIR *entries); /* but . and ..; NULL at the end, where it closes it, and for NULL */
-char *next_word(char **at, const char *end); /* that ends with NUL, behind which `at` stands then; NULL: none */
-int memory_file(const char *name, const void *content, size_t length); /* a new descriptor, at its start; or refuses */
-bool same_file(const struct stat *one, const struct stat *other); /* by device, number and kind */
-bool write_all(int file, const void *content, size_t length); /* also where writing waits; false and errno */
-int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode); /* new; -1 and errno */
-void write_own(const char *path, const char *content); /* a file that is there, such as a map of a user namespace; or refuses */
-bool replace_file(const char *path, const char *text); /* by one for this user alone */
-void close_others(const int *kept, size_t count); /* from 3 on; -1 among them counts for nothing */
+/* Skips . and ..; at the end returns NULL and closes the directory; accepts NULL. */
+struct dirent *next_entry(DIR *entries);
+/* The next word, which ends with NUL; moves `at` behind that; NULL: no more words. */
+char *next_word(char **at, const char *end);
+/* A new memfd, positioned at its start; or refuses the run. */
+int memory_file(const char *name, const void *content, size_t length);
+bool same_file(const struct stat *one, const struct stat *other); /* compares device, inode and type */
+/* Writes everything, even if it has to wait; false and errno. */
+bool write_all(int file, const void *content, size_t length);
+/* Creates the file; -1 and errno. */
+int write_file(int directory, const char *path, const void *content, size_t length, mode_t mode);
+/* Writes an existing file, such as a map of a user namespace; or refuses the run. */
+void write_own(const char *path, const char *content);
+bool replace_file(const char *path, const char *text); /* the new file is accessible to this user only */
+/* Closes all descriptors from 3 on except `kept`; -1 in `kept` is ignored. */
+void close_others(const int *kept, size_t count);
 long long nanoseconds(struct timespec time);
-long long clock_now(clockid_t clock); /* in nanoseconds; 0 without such a clock */
-long milliseconds(void);     /* of a clock that can't be set */
-int exit_status(int status); /* of what wait(2) says; 128 + n for signals */
+long long clock_now(clockid_t clock); /* in nanoseconds; 0 if the clock does not exist */
+long milliseconds(void);     /* of the monotonic clock */
+int exit_status(int status); /* converts a status of wait(2); 128 + n for signal n */
 void sha256(const void *data, size_t length, unsigned char digest[32]);
 char *sha256_hex(const void *data, size_t length);
 

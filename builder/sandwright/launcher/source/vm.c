@@ -1,5 +1,5 @@
-/* The method vm, a guest kernel for the command: how it is started in the sandbox that bubblewrap makes, or under
- * Landlock (vm_relay.c). */
+/* The method vm, a guest kernel for the command: starts it in bubblewrap's sandbox, or under Landlock
+ * (vm_relay.c). */
 #define _GNU_SOURCE
 
 #include "broker.h"
@@ -38,7 +38,7 @@ void vm_words(const struct run *run, struct strv *all, const char *stop_word, co
         strv_push(all, *word);
 }
 
-/* QEMU itself is started where it is: it finds its libraries and its firmware from there. */
+/* QEMU is started from its own directory, where it finds its libraries and firmware. */
 static void bind_machine(struct strv *given, const char *accelerator)
 {
     char *const machine[] = {"--ro-bind", getenv("SANDWRIGHT_MACHINE"), QEMU_PLACE};

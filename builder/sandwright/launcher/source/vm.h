@@ -1,4 +1,4 @@
-/* What the parts of the relay to the guest kernel (method vm) share. */
+/* The relay to the guest kernel (method vm). */
 #ifndef VM_H
 #define VM_H
 
@@ -10,49 +10,52 @@ struct bytes;
 struct run;
 struct strv;
 
-/* Where the kernel keeps its memory: the sandbox's own, of which nothing is seen. */
+/* The directory for the file with the guest's memory. It is private to the sandbox, and the guest does not
+ * see it. */
 #define MEMORY "/dev/shm"
 
 #define VM_GUEST "/dev/.sandwright-guest"
 #define VM_UML "uml"
 
-/* Under landlock, where the relay runs in the launcher's child: the run's plans. Else it is the sandbox that we are in. */
+/* The relay's input under landlock, where it runs in the launcher's child. Under bubblewrap, it inspects the
+ * sandbox that it runs in instead. */
 struct vm_plan {
-    const char *directory, *hostname, *memory; /* memory: in which directory the kernel makes the file of its memory */
-    const char *own;                           /* a directory of the run's */
+    /* Memory: the directory for the file with the guest's memory. */
+    const char *directory, *hostname, *memory;
+    const char *own;                           /* a directory of the run */
     const char *filter;
     size_t filter_length;
     void (*say_paths)(struct bytes *out);
 };
 
 struct machine {
-    const struct vm_plan *here; /* NULL in a sandbox of bubblewrap's */
-    const char *init;      /* the first program inside */
-    const char *directory; /* of the kernel's process */
-    const char *accelerator; /* for QEMU, which restores a machine; NULL: User-Mode Linux */
-    const char *beside;      /* the file beside the line (line.h); NULL: there is none */
+    const struct vm_plan *here; /* NULL in bubblewrap's sandbox */
+    const char *init;      /* the first program in the guest */
+    const char *directory; /* the working directory of the kernel's process */
+    const char *accelerator; /* QEMU's, which restores a machine state; NULL: User-Mode Linux */
+    const char *beside;      /* the path of the file beside the line (line.h); NULL: none */
     pid_t process;
     int line;
 };
 
-/* vm.c: the relay's words */
+/* vm.c: the relay's arguments */
 void vm_words(const struct run *run, struct strv *all, const char *stop_word, const char *filter, const char *ways_word,
               const char *program);
 
-/* vm_relay.c */
 _Noreturn void vm_relay(const struct vm_plan *plan, char **words);
 
-/* vm_handshake.c: of the relay's words, the messages before the command begins. Whether both outputs are one file. */
+/* vm_handshake.c: the messages before the command starts, made from the relay's arguments. Returns whether
+ * standard output and standard error are the same file. */
 bool vm_handshake(struct bytes *out, const struct vm_plan *plan, bool terminal, char **words);
-bool vm_is_of_kernel(const char *path); /* the kernel has its own of these */
+bool vm_is_of_kernel(const char *path); /* the guest kernel has its own of these */
 
-/* vm_kernel.c */
 void vm_start(struct machine *machine, const char *program, const char *memory);
-int vm_console(void);            /* to be heard when there is something; -1: no more is taken from it */
+int vm_console(void); /* a descriptor to poll, then call vm_hear; -1: console output is not read any more */
 void vm_hear(void);
-const char *vm_last_words(void); /* what it said last, or why it panicked */
+const char *vm_last_words(void); /* the last line on the console, or the reason of a panic */
 
-/* qemu.c: the machine of `memory` MiB that lies here, restored; before the fork, and behind it. */
+/* qemu.c: restores the state of a machine with `memory` MiB that is stored here. qemu_prepare is called
+ * before the fork, qemu_become after it, in the child. */
 #define QEMU_PLACE "/dev/.sandwright-machine"
 void qemu_prepare(const char *memory);
 _Noreturn void snapshot_main(char **words);

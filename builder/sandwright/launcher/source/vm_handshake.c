@@ -1,4 +1,4 @@
-/* The settings of a run, sent to the first process of the guest kernel (guest.c) before the command: user, limits,
+/* The settings of a run, sent to the guest's first process (guest.c) before the command: user, limits,
  * terminal, filter, mounts. */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -30,7 +30,8 @@ static void say_identity(void)
     struct __user_cap_data_struct data[2] = {{0}};
     static gid_t groups[MOST_GROUPS];
     int count = getgroups(MOST_GROUPS, groups);
-    mode_t mask = umask(0); /* the guest has its own; the host's would be taken from that again */
+    /* Clears the relay's umask: the guest applies its own, and files of the host must not get both. */
+    mode_t mask = umask(0);
     if (syscall(SYS_capget, &header, data) != 0)
         die_errno("the rights of the sandbox can't be read");
     struct identity own = {(int32_t)getuid(), (int32_t)getgid(), {data[0].effective, data[1].effective}, (int32_t)mask};
@@ -54,7 +55,8 @@ static void say_limits(const char *processes, const char *processors, const char
         line_number(out, LIMIT_PROCESSES, (int32_t)strtol(processes, NULL, 10));
     if (strtol(processors, NULL, 10) >= 0)
         line_number(out, LIMIT_PROCESSORS, (int32_t)strtol(processors, NULL, 10));
-    own.rlim_cur = own.rlim_max; /* the kernel opens a file of the host for each that is open inside */
+    /* The kernel's process opens a file of the host for each one that is open inside. */
+    own.rlim_cur = own.rlim_max;
     setrlimit(RLIMIT_NOFILE, &own);
 }
 
@@ -103,7 +105,6 @@ static char **say_given(char **word)
     return word + 1;
 }
 
-/* The kernel has its own of these. */
 bool vm_is_of_kernel(const char *path)
 {
     static const char *const own[] = {"/dev", "/proc", "/sys"};
@@ -115,7 +116,7 @@ bool vm_is_of_kernel(const char *path)
     return false;
 }
 
-/* In the kernel's order: parents first. */
+/* In the order of mountinfo: parents first. */
 static void say_mounts(void)
 {
     char *content = read_file(AT_FDCWD, "/proc/self/mountinfo", 1 << 24, NULL), *each;

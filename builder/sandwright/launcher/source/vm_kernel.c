@@ -1,5 +1,6 @@
-/* Starts the guest kernel of the method vm, User-Mode Linux as a process (or QEMU: qemu.c), with its command line and
- * memory, and reads its console. methods/vm/ says which kernel: backend.py, for QEMU machine.py. */
+/* Starts the guest kernel of the method vm, User-Mode Linux as a process (or QEMU: qemu.c), with its command
+ * line and memory, and reads its console. methods/vm/ chooses the kernel: backend.py, and machine.py for
+ * QEMU. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <sys/prctl.h>
@@ -19,8 +20,8 @@ enum {
 static int console = -1;
 static struct bytes said;
 
-/* It takes turns with its programs, a few for each of their calls and faults. Between processors each turn waits for one to wake
- * up, which takes four times as long. Where this is refused, it is slower. */
+/* The kernel and its programs run in turns, several for each system call and fault. Across processors, each
+ * turn waits until one wakes up, which takes four times as long. If this fails, the guest is only slower. */
 static void stay_on_one_processor(void)
 {
     cpu_set_t one;

@@ -1,4 +1,4 @@
-/* A guest kernel for the command under Landlock: what the relay (vm_relay.c), which runs in the launcher's child there, is told by
+/* A guest kernel under Landlock: prepares the relay (vm_relay.c), which runs in the launcher's child, from
  * the run's plans. */
 #define _GNU_SOURCE
 
@@ -20,7 +20,7 @@ static void say_planned(struct bytes *out, enum planned kind, const char *path, 
     line_say(out, PLANNED, content, all);
 }
 
-/* In the plan's order; a link comes after the paths under it. */
+/* In the plan's order; a link comes after the paths below it. */
 static void say_plan(struct bytes *out)
 {
     static const enum planned kinds[] = {[MASK_FILE] = PLAN_HIDDEN, [MASK_DIRECTORY] = PLAN_HIDDEN, [READ] = PLAN_READ,

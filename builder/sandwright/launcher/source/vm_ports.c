@@ -1,6 +1,7 @@
-/* The connections out of the guest kernel, and into it (network.mode: proxy, localhost, expose): a process beside the sandbox, in the
- * host's network, where none of it can look. It connects to the proxy and to the ports that the policy lists, and takes what
- * connects to those that it exposes; the relay (vm.c) gets the connection, and the sandbox no network. */
+/* Connections out of the guest, and into it (network.mode: proxy, localhost, expose): a process beside the
+ * sandbox, in the host's network, which the guest can't inspect. It connects to the proxy and to the ports
+ * that the policy lists, and accepts connections to exposed ports. The relay (vm.c) gets the connections; the
+ * sandbox has no network. */
 #define _GNU_SOURCE
 #include <sys/socket.h>
 
@@ -20,7 +21,6 @@ int vm_ports_channel(void)
     return channel;
 }
 
-/* ---- the process */
 static int connected(int end, const void *address, unsigned length)
 {
     struct pollfd each = {.fd = end, .events = POLLOUT};
@@ -34,7 +34,7 @@ static int connected(int end, const void *address, unsigned length)
     return fault == 0 ? 0 : -1;
 }
 
-/* A server may listen in one family only. -1: no server, or a port outside the policy. */
+/* A server may listen on IPv4 or IPv6 only. -1: no server, or a port outside the policy. */
 static int reach(const struct run *run, int32_t port)
 {
     if (greeting != NULL && port == PROXY_PORT) {

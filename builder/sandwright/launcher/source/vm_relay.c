@@ -1,13 +1,13 @@
-/*
- * A guest kernel for the command: User-Mode Linux, an ordinary program, inside the sandbox that bubblewrap makes.
+/* A guest kernel for the command: User-Mode Linux, an ordinary program, in bubblewrap's sandbox.
  *
- * launch-vm STOP_FD FILTER WAYS KERNEL MEMORY PROCESSES PROCESSORS FILES ENGINE { FRAME CONTENT } - COMMAND [ARGUMENT ...]
+ *   launch-vm STOP_FD FILTER WAYS KERNEL MEMORY PROCESSES PROCESSORS FILES ENGINE { FRAME CONTENT } -
+ *       COMMAND [ARGUMENT ...]
  *
- * is the sandbox's first process: it starts the kernel, which sees of the host what this process sees, and relays standard
- * streams, signals and the size of the terminal over one line (line.h) to the first process there (guest/source/guest.c).
- * The first messages are in vm_handshake.c; vm_kernel.c starts the kernel. Whatever comes over the line, and whatever the
- * kernel's process does, stays inside the sandbox: the outer launcher takes nothing from here but what it takes from any
- * command.
+ * is the sandbox's first process. It starts the kernel, which sees the same files of the host as this
+ * process, and relays standard streams, signals and the terminal's size over the line (line.h) to the guest's
+ * first process (guest/source/guest.c). The first messages are in vm_handshake.c; vm_kernel.c starts the
+ * kernel. Nothing that comes over the line, or that the kernel's process does, leaves the sandbox: the
+ * launcher outside trusts this process no more than any other command.
  */
 #define _GNU_SOURCE
 #include <sys/prctl.h>
@@ -23,21 +23,23 @@
 #include "vm_ports.h"
 
 enum {
-    BOOT = 60000,   /* milliseconds that the kernel may take to start */
+    BOOT = 60000,   /* milliseconds within which the kernel must start */
     LAST = 20,      /* milliseconds between two checks for leftovers at the end */
-    PART = 4096,    /* bytes that a pipe takes without waiting once it takes any */
-    HELD = 1 << 18, /* bytes of output that are held before no more is taken from the line */
+    PART = 4096,    /* bytes that a pipe takes without blocking once it takes any */
+    HELD = 1 << 18, /* bytes of held output from which on nothing is read from the line */
 };
 
 static int signals = -1, stop_fd = -1, ways = -1; /* ways: to vm_ports.c */
 static struct machine machine = {.init = VM_GUEST, .directory = MEMORY, .line = -1};
 static struct bytes in, out, outputs[2];
 static struct file_beside beside;
-static size_t ahead, on_line; /* of the input, what the command hasn't taken yet; of the line, what hasn't been read */
-static bool terminal, tells_execution, one_output, ready, ended, input_ended, exited, gone; /* gone: nothing more comes from it */
-static int status, last; /* last: how the kernel's process ended, as wait(2) has it */
+/* Input that the command has not taken yet; bytes on the line that the guest has not read. */
+static size_t ahead, on_line;
+/* Gone: the kernel sends nothing more. */
+static bool terminal, tells_execution, one_output, ready, ended, input_ended, exited, gone;
+static int status, last; /* last: the status of the kernel's process, from wait(2) */
 
-/* ---- ways out and in */
+/* ---- tunnels */
 static int ask_outside(int32_t number, unsigned short port)
 {
     const struct vm_ports_message asked = {number, port};
@@ -60,7 +62,6 @@ static void take_outside(void)
         tunnels_begin(&tunnels, files[0], (unsigned short)said.port, &out);
 }
 
-/* ---- the relay */
 static void send_signal(int number)
 {
     struct winsize size;
@@ -76,7 +77,7 @@ static void take_signals(void)
 {
     struct signalfd_siginfo info;
     while (read(signals, &info, sizeof info) == sizeof info)
-        if (info.ssi_signo != SIGCHLD && info.ssi_signo != SIGPIPE) /* from an output without a reader */
+        if (info.ssi_signo != SIGCHLD && info.ssi_signo != SIGPIPE) /* SIGPIPE: an output without a reader */
             send_signal((int)info.ssi_signo);
     int how;
     for (pid_t child; (child = waitpid(-1, &how, WNOHANG)) > 0;)
@@ -157,7 +158,7 @@ static void take_input(void)
     line_say(&out, INPUT, content, got > 0 ? (size_t)got : 0);
 }
 
-/* Who reads may have gone: then the command is to see the same. */
+/* If the reader has gone, the command is to get the same error. */
 static void write_output(int number)
 {
     struct bytes *bytes = &outputs[number];
@@ -175,7 +176,8 @@ static void write_line(void)
 {
     size_t held = bytes_held(&out);
     if (!bytes_write(&out, machine.line, LINE_AHEAD - on_line))
-        out.begin = out.end; /* it has no reader any more, but earlier messages may still be there */
+        /* The guest does not read any more, but its earlier messages may still be there. */
+        out.begin = out.end;
     on_line += held - bytes_held(&out);
 }
 
@@ -199,7 +201,7 @@ static void relay_once(int most)
     if (room && each[0].revents != 0)
         take_line();
     else
-        gone = gone || (exited && room); /* all that it had said is taken */
+        gone = gone || (exited && room); /* all its output has been taken */
     if (each[1].revents != 0)
         take_signals();
     if (each[2].revents != 0)
@@ -231,7 +233,7 @@ static void relay(void)
         relay_once(LAST);
 }
 
-/* What was ready when it was copied is told nothing but what it doesn't know: how late it is. */
+/* A restored machine was ready when it was saved, so only its clock and the like must be set. */
 static void restore(const char *accelerator)
 {
     struct timespec now;
@@ -240,7 +242,7 @@ static void restore(const char *accelerator)
     line_say(&out, CLOCK, (int64_t[]){now.tv_sec, now.tv_nsec}, 2 * sizeof(int64_t));
 }
 
-/* Without it all goes by the line. */
+/* On failure, everything goes over the line. */
 static void begin_beside(void)
 {
     char *path = xasprintf("%s/line", machine.directory);
@@ -250,10 +252,12 @@ static void begin_beside(void)
     out.beside = &beside;
 }
 
-/* Why the kernel ended, once its line is closed. One that only closed it is not waited for: it is killed. */
+/* The reason why the kernel ended, after its line was closed. A kernel that has only closed the line is
+ * killed. */
 static const char *why_ended(void)
 {
-    if (!exited && kill(machine.process, SIGKILL) == 0) /* which changes nothing for one that a signal ended before */
+    /* This has no effect on a process that a signal has already ended. */
+    if (!exited && kill(machine.process, SIGKILL) == 0)
         waitpid(machine.process, &last, 0);
     return WIFSIGNALED(last) && WTERMSIG(last) == SIGXFSZ
                ? "one of its files, as its memory is, would be larger than files may be here (RLIMIT_FSIZE, `ulimit -f`)"
@@ -274,11 +278,11 @@ _Noreturn void vm_relay(const struct vm_plan *plan, char **words)
         machine.here = plan;
         machine.init = xasprintf("%s/init", plan->own);
         machine.directory = plan->own;
-    } else /* else the supervisor reads which files it asks for */
+    } else /* not under landlock: there the supervisor reads file names from this memory */
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     tells_execution = *words[0] == '+';
     terminal = tells_execution ? isatty(0) : *words[0] >= '0' && *words[0] <= '9';
-    stop_fd = strcmp(words[0], "-") == 0 ? -1 : atoi(words[0]); /* a sign, too */
+    stop_fd = strcmp(words[0], "-") == 0 ? -1 : atoi(words[0]); /* a `+` before the number, too */
     ways = strcmp(words[2], "-") == 0 ? -1 : atoi(words[2]);
     tunnels.reach = ask_outside;
     fcntl(stop_fd, F_SETFD, FD_CLOEXEC);

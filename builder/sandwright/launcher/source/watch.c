@@ -1,5 +1,6 @@
-/* The mount watch: compares the mounts with the plan before the command starts, and again whenever something happens. A separate process: it says when
- * all is as it should be, ends the sandbox when something is replaced, and ends when the other end of `over` is closed. */
+/* The mount watch: a separate process that compares the mounts with the plan before the command starts, and
+ * again after each event. It reports when all mounts are as planned, ends the sandbox when something is
+ * replaced, and ends when the other end of `over` is closed. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <signal.h>
@@ -12,7 +13,7 @@
 #include "watch.h"
 
 enum { LOOK = 250, SETUP = 20000, ANSWER = 20000, GRACE = 1000, STEP = 5, REPLACED = 9 };
-enum { MOUNTED = 'm', WELL = 'w', SILENT = '-' }; /* what the watch says */
+enum { MOUNTED = 'm', WELL = 'w', SILENT = '-' }; /* messages of the watch */
 
 static struct watch options;
 static struct mount_plan plan;
@@ -25,7 +26,8 @@ static const char *root;
 static const struct strv *denied, *writable;
 static const char *appeared = "";
 
-/* It ends the run first, and reports then: a program inside must not delay that by not reading. */
+/* Ends the run before it reports why: a program inside could delay the report by not reading its standard
+ * error. */
 static _Noreturn void leave_watch(int status)
 {
     sandbox_end(&sandbox);
@@ -38,7 +40,8 @@ static _Noreturn void forbid(const char *format, const char *path)
     die("%s: nothing was run", xasprintf(format, path));
 }
 
-/* Whether a process that was let go has ended, or will at once; who asks may be woken by what happens on the host, too. */
+/* Whether a process that may run has ended, or will end in this time. With `told`, an event on the host ends
+ * the wait, too. */
 static bool ended_or_told(int milliseconds, bool told)
 {
     struct pollfd each[] = {
@@ -64,7 +67,8 @@ static void kill_now(void)
         sandbox_end(&sandbox);
 }
 
-/* A container that is not there yet is ended when it comes; one that can't be, by the method. */
+/* Waits for a container that does not exist yet, and ends it then. If that is impossible, the method ends
+ * it. */
 static void kill_it(void)
 {
     while (sandbox.handle < 0 && options.wait && !ended(STEP))
@@ -82,7 +86,8 @@ static _Noreturn void end(const char *path, const char *what)
 
 static const char WAS_REPLACED[] = " was replaced on the host while this ran";
 
-/* The record that is mounted otherwise than planned; a list that was read while it changed is read again. */
+/* The first record whose mount differs from the plan. Reads the list again if it changed while it was
+ * read. */
 static const struct record *compare_mounts(bool begin, char **where)
 {
     const struct record *wrong = NULL;
@@ -104,9 +109,10 @@ static const struct record *compare_mounts(bool begin, char **where)
     return wrong;
 }
 
-/* ---- a file that the host replaces in normal work: Git's index, which leads Git on the host to other repositories */
+/* ---- Git's index: programs on the host replace it in normal work, and it can point Git on the host to other
+ * repositories */
 static volatile sig_atomic_t was_opened;
-static const char *git_index; /* NULL without: there is one at most */
+static const char *git_index; /* NULL: not watched; there is at most one */
 
 static void opened_for_writing(int signal)
 {
@@ -115,7 +121,8 @@ static void opened_for_writing(int signal)
     kill_now();
 }
 
-/* When no process writes any more, an index that Git must not use is moved away, as a shell or an editor may run `git status` at once. */
+/* Once no process writes to it any more, moves an index that Git must not use away: a shell or an editor on
+ * the host may run `git status` at any moment. */
 static _Noreturn void end_for_index(const char *fault)
 {
     const char *aside = xasprintf("%s.refused", git_index);
@@ -128,7 +135,7 @@ static _Noreturn void end_for_index(const char *fault)
     _exit(REPLACED);
 }
 
-/* Before the command is let go. */
+/* Before the command starts. */
 static void hold_index(void)
 {
     struct sigaction action = {.sa_handler = opened_for_writing};
@@ -145,8 +152,8 @@ static void hold_index(void)
         forbid("%s", xasprintf("%s can't be trusted, as %s", git_index, fault));
 }
 
-/* ---- replaced files are covered again */
-/* Whether what the host has now lies there, and not what was there a moment before. */
+/* ---- mounts over replaced files */
+/* Whether the mount shows the file that the host has now, not the previous one. */
 static bool lies_there(struct record *record)
 {
     struct mounts mounts;
@@ -173,7 +180,7 @@ static bool cover_again(struct record *record)
     return there;
 }
 
-/* A replaced path where no program inside can write is hidden again, also when that happens several times. */
+/* Covers a replaced path again if no program inside can write there, even if it is replaced several times. */
 static bool covered_again(struct record *record)
 {
     bool can = options.by_name || inside.spaces[1] >= 0 || inside.here;
@@ -185,7 +192,7 @@ static bool covered_again(struct record *record)
     return true;
 }
 
-/* Compares the host; and, if requested, the mounts inside. */
+/* Compares the host's files and, with `inside_too`, the mounts inside. */
 static void compare_all(bool inside_too)
 {
     for (int tries = 0; tries < 1000; tries++) {
@@ -203,7 +210,7 @@ static void compare_all(bool inside_too)
     end("the mounts", " change again and again");
 }
 
-/* Paths that programs inside must not write meanwhile come first. */
+/* Covers the index first, because programs inside must not write to it meanwhile. */
 static void cover_index_again(void)
 {
     const struct record *wrong = git_index == NULL ? NULL : host_compare(&plan);
@@ -211,7 +218,7 @@ static void cover_index_again(void)
         (void)covered_again(&plan.records[wrong - plan.records]);
 }
 
-/* What had gone may be there again. */
+/* Paths that had disappeared may exist again. */
 static void look_for_gone(void)
 {
     struct stat status;
@@ -221,7 +228,8 @@ static void look_for_gone(void)
             end(plan.records[index].target + strlen(root), WAS_REPLACED);
 }
 
-/* A denied name that came to be on the host, or leads elsewhere: hidden, or the run ends. Whether all are hidden. */
+/* Hides denied names that have been created on the host, or that lead elsewhere now. Returns whether all are
+ * hidden; if not, the run ends. */
 static bool hide_denied(void)
 {
     if (denied->count == 0)
@@ -239,7 +247,7 @@ static bool hide_denied(void)
         appeared = path;
         if (!can_hide)
             return false;
-        (void)inside_hide(&inside, path); /* a path that has gone again isn't found */
+        (void)inside_hide(&inside, path); /* a path that has disappeared again is not found */
     }
     return false;
 }
@@ -250,7 +258,8 @@ static void hide_denied_or_end(void)
         end(appeared + strlen(root), " is denied, and came to be on the host while this ran");
 }
 
-/* The kernel takes milliseconds to end a descriptor of inotify (SRCU). No process waits for that: all else is closed before. */
+/* Ends without an error. The kernel takes milliseconds to close an inotify descriptor (SRCU), so the watch
+ * closes everything else first, and no other process waits for it. */
 static _Noreturn void leave_well(void)
 {
     if (host.config_locked && options.tells)
@@ -282,7 +291,7 @@ static _Noreturn void follow(void)
             hide_denied_or_end();
             look_for_gone();
         }
-        /* At the end, mounts that didn't change since the last look are not looked at again. */
+        /* At the end, mounts are compared only if they have changed since the last time. */
         if (told || last || each[1].revents != 0)
             compare_all(told || each[1].revents != 0);
         if (last)
@@ -290,7 +299,8 @@ static _Noreturn void follow(void)
     }
 }
 
-/* mountinfo shows the mounts below the root that the process had when it was opened. */
+/* An open mountinfo shows the mounts below the root that the process had at the time, so open it again after
+ * pivot_root. */
 static void open_again(void)
 {
     if (sandbox.mounts >= 0)
@@ -301,8 +311,8 @@ static void open_again(void)
     sandbox.root = openat(sandbox.process, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* bubblewrap has made all mounts when it waits; who can't see that has to see the mounts. The longer it takes, the less often
- * it is looked at. */
+/* Waits until all mounts exist. bubblewrap has made them when process 1 waits; if that can't be seen, waits
+ * for the mounts themselves, and polls less often the longer it takes. */
 static void settle(void)
 {
     long began = milliseconds();
@@ -343,7 +353,7 @@ static void compare_before(void)
             return;
         if (ended(0))
             _exit(0);
-        /* Replaced on the host meanwhile, it is hidden before anybody has seen it. */
+        /* Covers a path that the host has replaced meanwhile, before the command can see it. */
         if (wrong != NULL && (tries == 100 || !covered_again(&plan.records[wrong - plan.records])))
             forbid("%s is not mounted as it was rendered", wrong->target + strlen(root));
         if (wrong == NULL && (tries == 100 || !inside_remove(&inside, where)))
@@ -352,7 +362,7 @@ static void compare_before(void)
     }
 }
 
-/* Before the command is let go. */
+/* Before the command starts. */
 static void begin(void)
 {
     if (!sandbox_open(first, &sandbox) || !sandbox_is_first(&sandbox))
@@ -365,7 +375,7 @@ static void begin(void)
     compare_before();
 }
 
-/* Our own namespaces, where a directory becomes the root of the command. */
+/* In this process's namespaces, in which a directory becomes the command's root. */
 static void begin_here(void)
 {
     if (!sandbox_is_here())
@@ -384,13 +394,13 @@ static void begin_here(void)
     compare_before();
 }
 
-/* The number of the container's first process. */
+/* Waits for the PID of the container's first process. */
 static void find(void)
 {
     const char *name = base_name(options.pid_file);
     int step = STEP;
     host_watch_name(&host, xasprintf("%.*s", (int)(name - options.pid_file), options.pid_file), name);
-    compare_all(false); /* sources exchanged before the watch held them */
+    compare_all(false); /* sources could have been exchanged before the watch opened them */
     while ((first = (pid_t)number_in(options.pid_file)) <= 0) {
         if (host.inotify >= 0 && host_events(&host)) {
             hide_denied_or_end();
@@ -405,7 +415,7 @@ static void find(void)
     }
 }
 
-/* False when it has ended. */
+/* False: the process has ended. */
 static bool compare_container(void)
 {
     for (long until = milliseconds() + GRACE;;) {
@@ -424,7 +434,7 @@ static bool compare_container(void)
     }
 }
 
-/* A container is looked at as soon as it is there, while its init waits for the gate. */
+/* Checks a container as soon as its first process exists, which waits for the gate. */
 static void begin_container(void)
 {
     find();
@@ -450,7 +460,7 @@ static void raise_limit(void)
     }
 }
 
-/* What the monitor holds isn't held longer by us. */
+/* Closes the descriptors that the monitor holds, so that they do not stay open because of the watch. */
 static void keep_only(int kept)
 {
     redirect_to_null(0, 1);
@@ -488,7 +498,7 @@ static _Noreturn void watch_sandbox(const struct run *run)
     follow();
 }
 
-/* Then `sandwright run` tells of it, which knows the command. */
+/* `sandwright run` then reports this itself, because it knows the command. */
 static bool runs_git(const struct run *run)
 {
     for (char **word = run->command; *word != NULL; word++)
@@ -518,7 +528,8 @@ void watch_start(struct run *run, struct watch *watch)
     watch->says = ends[0];
 }
 
-/* The next word of the watch: 0 when there is none any more, SILENT when it waits itself, as for a file system that has gone. */
+/* The next message of the watch. 0: it has ended. SILENT: it is blocked itself, for example by an
+ * unresponsive file system. */
 static char hear(const struct watch *watch)
 {
     char said;

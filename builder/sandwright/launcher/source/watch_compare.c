@@ -12,7 +12,8 @@ int look_inside(int root, const char *path, struct stat *status)
     return file < 0 || fstat(file, status) != 0 ? errno : 0;
 }
 
-/* Whether a path shows what it should: the very file that is held, or for a mask something that has nothing in it. */
+/* Whether a path shows what was planned: the very file that is held, or for a mask an empty file or
+ * directory. */
 static bool shows(const struct record *record, int root)
 {
     struct stat inside, held;
@@ -20,7 +21,7 @@ static bool shows(const struct record *record, int root)
         return true;
     int fault = look_inside(root, record->target, &inside);
     if (fault == EACCES || fault == ENOSYS || fault == EPERM)
-        return true; /* then no process with these rights sees it inside */
+        return true; /* no process with these rights sees the path inside either */
     if (fault != 0)
         return false;
     if (record->kind == MASK_DIRECTORY)
@@ -72,7 +73,7 @@ const struct record *record_about(const struct mount_plan *plan, const char *pat
     return found;
 }
 
-/* A mount that is seen, can be written, and lies where nothing can be; NULL without one. */
+/* The path of a visible, writable mount where none was planned; NULL: none. */
 static const char *unplanned(const struct mount_plan *plan, const struct mounts *mounts, int root)
 {
     struct stat status;

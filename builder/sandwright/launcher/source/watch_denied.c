@@ -1,21 +1,22 @@
-/* Denied names at which nothing was when the sandbox was rendered, or that lead through links. Each is followed on the host, and
- * every name on its way is watched before it is looked at, so that nothing comes between. */
+/* Denied names that did not exist when the sandbox was rendered, or that lead through links. Each is followed
+ * on the host; every name on the way is watched before it is looked up, so that no change is missed. */
 #define _GNU_SOURCE
 #include <limits.h>
 
 #include "launch.h"
 #include "watch.h"
 
-enum { MOST_LINKS = 40 }; /* as the kernel has it (MAXSYMLINKS) */
+enum { MOST_LINKS = 40 }; /* MAXSYMLINKS of the kernel */
 
-/* The rest of a path to follow, and the followed part: without links, and without an end for the root. */
+/* The part of a path that is still to be followed, and the part that was followed: without links, and empty
+ * for the root. */
 struct way {
     char rest[2 * PATH_MAX], real[PATH_MAX];
     size_t length;
     int links;
 };
 
-/* The next name of the way, cut off from it; NULL at its end. */
+/* Cuts the next name off the path; NULL at its end. */
 static char *next_name(struct way *way, char name[NAME_MAX + 1])
 {
     size_t skipped = strspn(way->rest, "/"), length = strcspn(way->rest + skipped, "/");
@@ -44,7 +45,7 @@ static void cut_to(struct way *way, size_t length)
     way->real[length] = '\0';
 }
 
-/* The text of a link comes before the rest. */
+/* Puts the target of a link before the rest. */
 static bool enter_link(struct way *way, const char *target, size_t length, size_t above)
 {
     if (++way->links > MOST_LINKS || length + strlen(way->rest) + 1 > sizeof way->rest)
@@ -55,7 +56,7 @@ static bool enter_link(struct way *way, const char *target, size_t length, size_
     return true;
 }
 
-/* Begins where the way before went, which had no links, as far as both have the same directories. */
+/* Starts where the previous path led, as far as both share directories, and if that had no links. */
 static void begin_way(struct way *way, const char *path, const struct way *before)
 {
     size_t same = 0, above = 0;
@@ -67,7 +68,7 @@ static void begin_way(struct way *way, const char *path, const struct way *befor
     snprintf(way->rest, sizeof way->rest, "%s", path + above);
 }
 
-/* Whether there is something at its end. */
+/* Whether something exists at its end. */
 static bool follow_way(struct way *way, struct host_watch *watch)
 {
     char name[NAME_MAX + 1], target[PATH_MAX];
@@ -93,7 +94,8 @@ static bool follow_way(struct way *way, struct host_watch *watch)
     return lstat(way->length == 0 ? "/" : way->real, &status) == 0;
 }
 
-/* Whether the plan shows what the host has at a path, and nothing lies over that: one that can't be looked at may be seen. */
+/* Whether the plan shows the host's file at this path, and no mount covers it. If this can't be found out, it
+ * counts as shown. */
 static bool is_shown(const struct mount_plan *plan, const struct mounts *mounts, int inside, const char *path)
 {
     struct stat status;

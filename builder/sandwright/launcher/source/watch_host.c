@@ -1,16 +1,16 @@
-/* Holds the files of the host that the plan protects, and watches for their replacement (inotify(7) on each name that
- * leads to them). */
+/* Opens the files of the host that the plan protects, and watches for their replacement (inotify(7), for each
+ * name that leads to them). */
 #define _GNU_SOURCE
 #include <sys/inotify.h>
 
 #include "launch.h"
 #include "watch.h"
 
-/* IN_ATTRIB: a directory that could not be entered is opened to us, and with it what is denied in it. */
+/* IN_ATTRIB: a directory may become accessible, and with it denied files in it. */
 enum { EVENTS = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_ONLYDIR | IN_DONT_FOLLOW };
 
 struct watched_name {
-    int directory; /* a watch descriptor */
+    int directory; /* its watch descriptor */
     size_t length;
     const char *text;
 };
@@ -38,8 +38,8 @@ static void remember(struct host_watch *watch, int directory, const char *text, 
     watch->names[watch->count++] = (struct watched_name){directory, length, text};
 }
 
-/* The number of a watch; without one, names that can be reached are looked at again and again. A directory that can be entered
- * but not read (mode 0711) gets no watch. */
+/* Returns the watch descriptor. Without one, accessible names are polled. A directory that can be entered but
+ * not read (mode 0711) can't be watched. */
 static int watch_directory(struct host_watch *watch, const char *directory)
 {
     int number = inotify_add_watch(watch->inotify, directory, EVENTS);
@@ -59,11 +59,11 @@ void host_watch_name(struct host_watch *watch, const char *directory, const char
         remember(watch, number, xasprintf("%s", name), length);
 }
 
-/* The names on the way to a path, each in its directory. */
+/* Watches the names on the way to a path, each in its directory. */
 static void watch_names(struct host_watch *watch, const char *path, bool again)
 {
     static const char *before = "";
-    static int numbers[64]; /* of the directories on the way to `before` */
+    static int numbers[64]; /* watch descriptors of the directories on the way to `before` */
     char directory[4096] = "/";
     size_t depth = 0;
     for (const char *part = path + 1; *part != '\0'; depth++) {
@@ -128,7 +128,8 @@ bool host_events(struct host_watch *watch)
     }
 }
 
-/* By numbers of now: a file system may give a file another one while it is open (overlayfs, when it is copied up). */
+/* Compares current inode numbers: a file system may change that of an open file (overlayfs, when the file is
+ * copied up). */
 const struct record *host_compare(const struct mount_plan *plan)
 {
     for (size_t index = 0; index < plan->count; index++) {
@@ -136,7 +137,8 @@ const struct record *host_compare(const struct mount_plan *plan)
         struct stat held, there;
         if (!each->watched)
             continue;
-        if (each->fault == ELOOP && (each->kind == READ || each->kind == WRITE)) /* exchanged with a link before it was held */
+        /* Replaced with a link before it was opened. */
+        if (each->fault == ELOOP && (each->kind == READ || each->kind == WRITE))
             return each;
         if (each->held < 0)
             continue;

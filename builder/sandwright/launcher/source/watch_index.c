@@ -1,5 +1,6 @@
-/* Whether Git on the host could be led out of a work tree by its index, which a sandbox may have written meanwhile
- * (gitformat-index(5)). Strict: what Git itself would not write is refused, so that its parser reads nothing else than this one. */
+/* Checks whether a Git index, which a sandbox may have written, would lead Git on the host out of the work
+ * tree (gitformat-index(5)). It is strict: whatever Git itself would not write is refused, so that Git's
+ * parser can't read the file differently. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <poll.h>
@@ -11,11 +12,11 @@ enum { MOST = 1 << 28, HEADER = 12, TO_MODE = 24, TO_NAME = 40, EXTENDED = 0x400
 
 struct index {
     const unsigned char *data;
-    size_t end, hash; /* `end`: without the hash of the whole */
+    size_t end, hash; /* `end`: without the checksum of the whole file */
     uint32_t version, count;
-    uint32_t *starts; /* of entries, 0 for one whose path is made from the one before */
+    uint32_t *starts; /* offsets of entries; 0 for a path that is compressed against the previous one */
     char path[PATH_MAX];
-    size_t length, kept, at; /* of the path, of which `kept` bytes are of the one before */
+    size_t length, kept, at; /* of the path; its first `kept` bytes come from the previous path */
     const char *tree;
     const struct strv *writable;
 };
@@ -37,7 +38,7 @@ static bool has_parent(const char *path)
     return false;
 }
 
-/* Another repository in what the sandbox writes, or any path out of the work tree. */
+/* Whether an entry is another repository in a writable directory, or a path outside the work tree. */
 static bool leads_out(const struct index *index, uint32_t mode)
 {
     const char *whole;
@@ -56,7 +57,7 @@ static bool leads_out(const struct index *index, uint32_t mode)
     return false;
 }
 
-/* Of version 4: how much of the path before goes, as pack files have offsets. */
+/* Version 4: how many bytes to remove from the previous path, encoded as an offset in pack files. */
 static bool take_removed(struct index *index, size_t *removed)
 {
     unsigned char byte;
@@ -107,7 +108,7 @@ static const char *read_entry(struct index *index, uint32_t which)
     return leads_out(index, mode) ? xasprintf("it has the entry %s", index->path) : NULL;
 }
 
-/* Where threads of Git's begin to read. */
+/* Checks the table of blocks, at which Git's threads start to read. */
 static bool right_blocks(const struct index *index, const unsigned char *data, size_t size)
 {
     uint64_t read = 0;
@@ -156,7 +157,8 @@ static const char *read_index(struct index *index)
     return fault;
 }
 
-/* The length of objects' names is as it was at first: a repository's configuration is closed. */
+/* The length of object names can't change during a run, because the repository's configuration is
+ * protected. */
 static const char *index_fault(const char *path, const char *content, size_t length, const struct strv *writable)
 {
     static struct index index;
@@ -174,8 +176,9 @@ static const char *index_fault(const char *path, const char *content, size_t len
     return fault;
 }
 
-/* No process can open the file for writing while we have the lease, under any name; it waits, and we get SIGIO
- * (fcntl(2)). Whether a process has it open for writing; file systems without leases have none. */
+/* While the watch has the lease, no process can open the file for writing under any name; it has to wait, and
+ * the watch gets SIGIO (fcntl(2)). Returns whether a process has the file open for writing. File systems
+ * without leases count as not open. */
 static bool is_open_for_writing(int file)
 {
     for (int tries = 20; tries > 0; tries--) {

@@ -1,5 +1,5 @@
-/* Changes mounts inside a running sandbox: by a child, which enters its user namespace and mount namespace (setns(2)) and
- * ends. */
+/* Changes mounts inside a running sandbox, in a child that enters its user and mount namespaces (setns(2))
+ * and then ends. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,8 @@
 
 #include "watch.h"
 
-/* The namespace of users is the one that owns the mounts; a process of the sandbox may be in a deeper one. */
+/* The user namespace must be the one that owns the mount namespace; a process of the sandbox may be in a
+ * nested one. */
 bool inside_open(int process, struct inside *inside)
 {
     struct stat own, there;
@@ -38,7 +39,7 @@ bool inside_open(int process, struct inside *inside)
 static bool in_child(const struct inside *inside, bool (*action)(const char *), const char *path)
 {
     int status;
-    pid_t child = vfork(); /* the child makes some calls and ends */
+    pid_t child = vfork(); /* the child makes only a few system calls */
     if (child == 0) {
         bool there = inside->here || ((inside->spaces[0] < 0 || setns(inside->spaces[0], CLONE_NEWUSER) == 0) &&
                                          setns(inside->spaces[1], CLONE_NEWNS) == 0);
@@ -61,7 +62,7 @@ bool inside_private(const struct inside *inside)
     return in_child(inside, make_private, "/");
 }
 
-/* A link is not followed. */
+/* Does not follow a link. */
 bool hide_path(const char *path)
 {
     struct stat status;
@@ -82,7 +83,7 @@ bool inside_hide(const struct inside *inside, const char *path)
     return in_child(inside, hide_path, path);
 }
 
-/* It is read-only before anybody sees it (Linux 5.12). */
+/* Makes the mount read-only before it becomes visible (Linux 5.12). */
 static bool rebind(const char *path)
 {
     struct mount_attr readonly = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
@@ -100,18 +101,20 @@ bool inside_rebind(const struct inside *inside, const char *path)
     return in_child(inside, rebind, path);
 }
 
-/* The kernel's default is half of the memory for each. The mode does not keep the owner out. */
+/* The kernel's default for each tmpfs is half of the memory. The mode does not keep its owner from
+ * writing. */
 static bool limit_memory(const char *path)
 {
     struct statvfs place;
-    unsigned long kept = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC; /* as ST_RDONLY and so on */
+    /* These have the same values as ST_RDONLY etc. */
+    unsigned long kept = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC;
     return statvfs(path, &place) == 0 &&
            mount(NULL, path, NULL, MS_REMOUNT | (place.f_flag & kept), "size=8k,nr_inodes=4") == 0;
 }
 
 static const struct mount_plan *prepared;
 
-/* Later mounts outside stay outside, and mounts over placeholders have little memory. */
+/* Makes the mounts private, and bounds the memory of the file systems that cover placeholders. */
 static bool prepare_mounts(const char *unused)
 {
     (void)unused;

@@ -1,4 +1,4 @@
-/* Reads the plan: words that each end with NUL, a name and a version, then four for each mount. */
+/* Parses the mount plan: words that end with NUL, first a name and a version, then four for each mount. */
 
 #include "launch.h"
 #include "watch.h"
@@ -9,7 +9,7 @@ static const char *const KINDS[] = {
     "own", "mask-file", "mask-directory", "read", "write", "cover-file", "cover-directory",
 };
 
-/* Absolute, and without parts that are empty, `.` or `..`. */
+/* Absolute, without empty components, `.` and `..`. */
 static bool plain(const char *path)
 {
     if (path[0] != '/')

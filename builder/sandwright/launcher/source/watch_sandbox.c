@@ -1,4 +1,4 @@
-/* The first process of a sandbox, held by a pidfd so that its PID can't mean another (PID reuse). */
+/* The first process of a sandbox, held by a pidfd, so that its PID can't mean another process. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/syscall.h>
@@ -16,7 +16,7 @@ bool sandbox_open(pid_t number, struct sandbox *sandbox)
     return sandbox->mounts >= 0;
 }
 
-/* Number 1 in a namespace that is not ours (NSpid in proc_pid_status(5)). */
+/* Whether the process is PID 1 in a PID namespace other than the watch's (NSpid in proc_pid_status(5)). */
 static bool is_below_us(int process, const char *last)
 {
     _cleanup_free_ char *status = read_file(process, "status", 1 << 16, NULL);
@@ -34,7 +34,7 @@ bool sandbox_is_first(const struct sandbox *sandbox)
     return is_below_us(sandbox->process, "1");
 }
 
-/* Whether we ourselves are in a namespace of processes below that of /proc. */
+/* Whether this process is in a PID namespace below that of /proc. */
 bool sandbox_is_here(void)
 {
     int own = open("/proc/thread-self", O_PATH | O_DIRECTORY | O_CLOEXEC);

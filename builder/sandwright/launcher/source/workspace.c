@@ -1,7 +1,7 @@
-/* A review workspace: the launcher and every process that it starts see a copy of the project at the project's path. For this the
- * launcher enters a new mount namespace and mounts the copy there. A user other than root needs a new user namespace, too, in which
- * only that user is mapped. The rest of the launcher does not know of the copy: mounts, watch, placeholders and Landlock's rules are
- * made for what is at the path. */
+/* A review workspace: the launcher and every process that it starts see a copy of the project at the
+ * project's path. The launcher therefore enters a new mount namespace and mounts the copy there. A user other
+ * than root needs a new user namespace, too, in which only that user is mapped. The rest of the launcher does
+ * not know about the copy: mounts, watch, placeholders and Landlock rules use the project's path. */
 #define _GNU_SOURCE
 #include <linux/capability.h>
 #include <sched.h>
@@ -11,9 +11,11 @@
 
 #include "launch.h"
 
-enum { PROJECT, PROJECT_ID, COPY, COPY_ID, WORKSPACE_WORDS }; /* paths, and DEVICE:INODE of both as they were prepared */
+/* Paths, and DEVICE:INODE of both as they were prepared. */
+enum { PROJECT, PROJECT_ID, COPY, COPY_ID, WORKSPACE_WORDS };
 
-/* Whether the capabilities are those of a namespace that was made here, and are to be dropped. */
+/* Returns whether the capabilities come from a user namespace that was created here, and have to be
+ * dropped. */
 static bool enter_mount_namespace(void)
 {
     uid_t user = geteuid();
@@ -31,7 +33,8 @@ static bool enter_mount_namespace(void)
     return true;
 }
 
-/* A directory that is still the one that was prepared, opened in this namespace: mounts of another can't be used here. */
+/* Opens the directory if it is still the prepared one. It is opened in this namespace, because mounts of
+ * another one can't be used here. */
 static int open_prepared(const char *path, const char *identity)
 {
     struct stat status;
@@ -43,7 +46,7 @@ static int open_prepared(const char *path, const char *identity)
     return directory;
 }
 
-/* The working directory still is the project's own: enter the same path again, which leads into the copy. */
+/* The working directory is still in the original project, so enter the same path again, now in the copy. */
 static void enter_again(const char *project)
 {
     char *current = getcwd(NULL, 0);
@@ -67,7 +70,7 @@ void workspace_enter(const struct run_document *document)
     _cleanup_close_ int project = open_prepared(word[PROJECT], word[PROJECT_ID]);
     if (mount(xasprintf("/proc/self/fd/%d", copy), xasprintf("/proc/self/fd/%d", project), NULL, MS_BIND, NULL) != 0)
         die_errno("%s can't be mounted at %s", word[COPY], word[PROJECT]);
-    close(open_prepared(word[PROJECT], word[COPY_ID])); /* nothing else lies over it */
+    close(open_prepared(word[PROJECT], word[COPY_ID])); /* checks that nothing else is mounted over it */
     enter_again(word[PROJECT]);
     if (drops && (!drop_capabilities() || prctl(PR_SET_DUMPABLE, 1) != 0))
         die_errno("cannot drop privileges");

@@ -63,7 +63,7 @@ static void put_block(const char *name, char kind, unsigned mode, uint64_t size,
     put_data(block, BLOCK);
 }
 
-/* Add a record "LENGTH KEY=VALUE\n", whose length counts its own digits. */
+/* Adds a record "LENGTH KEY=VALUE\n", whose length includes its own digits. */
 static size_t put_record(char **records, size_t size, const char *key, const char *value) {
     size_t rest = strlen(key) + strlen(value) + 3, length = rest + 1;
     for (size_t digits = 1; (size_t)snprintf(NULL, 0, "%zu", length) != digits; length = rest + digits)

@@ -2,11 +2,12 @@
  *
  *   projectcopy fill IMAGE VOLUME            copies a tree into an empty directory
  *   projectcopy wait                         waits for SIGTERM, as the only process of a container
- *   projectcopy diff IMAGE VOLUME LIMIT      writes a tar archive of what VOLUME has otherwise than IMAGE
+ *   projectcopy diff IMAGE VOLUME LIMIT      writes a tar archive of the differences between VOLUME and IMAGE
  *
- * Paths below the two directories are taken one name at a time, and no link is followed. It runs beside the
- * sandbox, with its user and none of its processes. An error ends it with 1 and one line on standard error.
- * What no archive can hold (sockets, devices, names of whiteouts) is named there and left out, with 3 at the end.
+ * Paths below the two directories are opened one name at a time, and no link is followed. The program runs
+ * beside the sandbox, with its user but without any of its processes. On an error it exits with 1, after one
+ * line on standard error. Files that no archive can hold (sockets, devices, names of whiteouts) are named
+ * there and left out, and the exit status is 3.
  */
 #define _GNU_SOURCE
 #include "copier.h"
@@ -62,7 +63,7 @@ static DIR *listed(int directory, const char *path) {
     return stream;
 }
 
-/* The next name but "." and "..", NULL at the end. */
+/* The next name except "." and ".."; NULL at the end. */
 static const char *next_name(DIR *stream, const char *path) {
     struct dirent *entry;
     do {
@@ -74,11 +75,12 @@ static const char *next_name(DIR *stream, const char *path) {
     return entry == NULL ? NULL : entry->d_name;
 }
 
-/* Open what its owner made unreadable, too: the command may have. */
+/* Opens a file even if its owner has made it unreadable, as the command may have done. */
 static int opened(int directory, const char *name, int flags, const struct stat *status) {
     mode_t needed = S_ISDIR(status->st_mode) ? 0500 : 0400;
     if ((status->st_mode & needed) != needed)
-        fchmodat(directory, name, (status->st_mode | needed) & 0777, 0); /* the kind was just seen, nothing runs */
+        /* Safe: the type was just checked, and no other process runs. */
+        fchmodat(directory, name, (status->st_mode | needed) & 0777, 0);
     return openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 }
 
@@ -236,7 +238,7 @@ static void put_directory(int base, int current, const char *name, const struct 
     close(two);
 }
 
-/* One name of the volume. `base` is -1 where the image has no such directory. */
+/* Compares one name of the volume. `base` is -1 if the image has no such directory. */
 static void compare(int base, int current, const char *name, const char *folder, const char *path, int depth) {
     struct stat was, is;
     if (fstatat(current, name, &is, AT_SYMLINK_NOFOLLOW) != 0)
@@ -314,7 +316,7 @@ static int await_end(void) {
 }
 
 int main(int count, char **words) {
-    umask(0); /* the group of the volume is the sandbox's, too */
+    umask(0); /* the volume's group is the sandbox's, too */
     if (count == 4 && strcmp(words[1], "fill") == 0)
         fill(directory(words[2]), directory(words[3]), "", 0);
     else if (count == 5 && strcmp(words[1], "diff") == 0) {

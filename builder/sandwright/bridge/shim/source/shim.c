@@ -1,14 +1,14 @@
-/*
- * The shim: a program inside the sandbox that stands for one on the host.
+/* The shim: a program inside the sandbox that takes the place of a program on the host, and has its name.
  *
- * It is named like the program it stands for. It sends its arguments, working directory, standard input and
- * signals to the bridge, writes what comes back, and ends as the program ended. The protocol is told in
- * bridge/frames.py. It never runs the program itself: without a bridge it exits with 125 and says so.
+ * It sends its arguments, working directory, standard input and signals to the bridge, writes the output that
+ * the bridge returns, and ends as the program on the host does. bridge/frames.py describes the protocol. The
+ * shim never runs the program itself: without a bridge it exits with 125, after a message.
  *
- * The bridge's socket lies beside the shim's own file. Where no Unix socket of the host can be reached, the file
- * `port` there says where the bridge listens on this sandbox's own loopback; `sandwright-enter FD COMMAND...` has made
- * that listener before COMMAND started: it sends it through the Unix socket FD, which it inherited.
- * `sandwright-enter - COMMAND...` only puts the shims first on PATH, of which an image has its own.
+ * The bridge's socket is beside the shim's file. Where no Unix socket of the host can be reached, the file
+ * `port` there contains the bridge's port on the sandbox's loopback. `sandwright-enter FD COMMAND...` has
+ * created that listener before it starts COMMAND, and has sent it to the bridge over FD, an inherited Unix
+ * socket. `sandwright-enter - COMMAND...` only puts the shims first on PATH, for an image that has a PATH of
+ * its own.
  */
 
 #define _GNU_SOURCE
@@ -81,7 +81,7 @@ static void send_all(int bridge, const void *data, size_t size)
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent <= 0)
-            return; /* the bridge has said its last word: what it said is still to be read */
+            return; /* the bridge has closed the connection; its last messages can still be read */
         at += sent;
         size -= (size_t)sent;
     }
@@ -128,19 +128,19 @@ static void send_call(int bridge, const char *program, int count, char **argumen
     free(payload);
 }
 
-/* Signals: the handler writes their number to a pipe, the loop sends them on. */
+/* Signals: the handler writes their number to a pipe, and the main loop sends them to the bridge. */
 
 static void note_signal(int number)
 {
     int saved = errno;
     unsigned char byte = (unsigned char)number;
     if (write(signals[1], &byte, 1) < 0) {
-        /* a full pipe: more signals than anybody reads */
+        /* the pipe is full of signals already */
     }
     errno = saved;
 }
 
-/* Signals that have other numbers elsewhere go by Linux' on amd64. */
+/* Signals whose numbers differ between systems use those of Linux on amd64. */
 static int wire_number(int number)
 {
     switch (number) {
@@ -162,7 +162,7 @@ static void catch_signals(void)
     for (size_t index = 0; index < sizeof caught / sizeof *caught; index++) {
         struct sigaction action, before;
         memset(&action, 0, sizeof action);
-        action.sa_handler = note_signal; /* without SA_RESTART: a write that waits is interrupted */
+        action.sa_handler = note_signal; /* without SA_RESTART, so that a blocking write is interrupted */
         sigaction(caught[index], NULL, &before);
         if (before.sa_handler != SIG_IGN)
             sigaction(caught[index], &action, NULL);
@@ -178,7 +178,7 @@ static void forward_signals(int bridge)
     }
 }
 
-/* What comes from the bridge. */
+/* Frames from the bridge. */
 
 static void write_all(int bridge, int target, const char *data, size_t size)
 {
@@ -195,7 +195,7 @@ static void write_all(int bridge, int target, const char *data, size_t size)
             continue;
         }
         if (written < 0)
-            exit(1); /* no reader: a program of the sandbox would end too */
+            exit(1); /* no reader: the program itself would end, too */
         data += written;
         size -= (size_t)written;
     }
@@ -243,11 +243,11 @@ static void take_frame(int kind, const char *payload, size_t size, uint64_t *cre
     }
 }
 
-/* Output is written as it comes, without waiting for its frame to be whole; other frames are small. */
+/* Writes output as it arrives, without waiting for the end of its frame; other frames are small. */
 static void take_output(int bridge, uint64_t *credit)
 {
     static char buffer[CHUNK * 4];
-    static size_t held, rest; /* bytes in the buffer; bytes that are missing of an output frame */
+    static size_t held, rest; /* bytes in the buffer; bytes of an output frame that are still missing */
     static int target;
     ssize_t got = recv(bridge, buffer + held, sizeof buffer - held, 0);
     if (got < 0 && (errno == EINTR || errno == EAGAIN))
@@ -336,7 +336,7 @@ static void own_directory(char *path, size_t size)
     *strrchr(path, '/') = '\0';
 }
 
-/* The number in a file beside the shims; 0 when there is none. */
+/* The number in a file beside the shims; 0 if there is none. */
 static int port_in(const char *directory, const char *name)
 {
     char path[PATH_MAX + 16];
@@ -392,7 +392,8 @@ static int connect_bridge(const char *directory)
 
 /* sandwright-enter FD|- COMMAND [ARGUMENT...] */
 
-/* A new network has its loopback switched off; without the right to switch it on, its state stays. */
+/* In a new network namespace, the loopback interface is down. Without the capability to change that, it stays
+ * so. */
 static void switch_on_loopback(int any)
 {
 #ifdef __linux__
@@ -408,7 +409,7 @@ static void switch_on_loopback(int any)
 #endif
 }
 
-/* Send the listener, and a pipe for the answer. */
+/* Sends the listener, and a pipe for the answer. */
 static void hand_over(int channel, int listener)
 {
     char byte = VERSION;
@@ -483,9 +484,9 @@ static int enter(const char *directory, int count, char **arguments)
     return why == ENOENT ? 127 : 126;
 }
 
-/* Git's programs for signatures: only what signs with a key of the host's goes to the bridge. */
+/* Git's programs for signatures: only calls that sign with a key of the host go to the bridge. */
 
-/* The next program of this name on PATH that is no shim. */
+/* Executes the next program of this name on PATH that is not a shim. */
 static _Noreturn void run_own_program(const char *directory, char **arguments)
 {
     static char path[PATH_MAX], shim[PATH_MAX];
@@ -509,7 +510,7 @@ static _Noreturn void run_own_program(const char *directory, char **arguments)
     exit(127);
 }
 
-/* Whether this name stands for a signing key of the policy's, and not for a shim. */
+/* Whether this name only signs with a key that the policy lists, and is not a shim for other calls. */
 static int only_signs(const char *directory)
 {
     static char path[PATH_MAX];
@@ -529,7 +530,7 @@ static int signs(int count, char **arguments)
     return 0;
 }
 
-/* The beginning of a file, as text. */
+/* Reads the beginning of a file, as text. */
 static int read_beginning(const char *path, char *text, size_t size)
 {
     FILE *file = fopen(path, "re");
@@ -541,7 +542,8 @@ static int read_beginning(const char *path, char *text, size_t size)
     return got > 0;
 }
 
-/* A key by its text, where that can be read here, or by its path, with `~` for the home directory. */
+/* Names a key by its content if it can be read here, otherwise by its path, with `~` for the home
+ * directory. */
 static char *key_name(char *path)
 {
     static char text[16 * 1024], shown[PATH_MAX];
@@ -558,7 +560,7 @@ static char *key_name(char *path)
     return path;
 }
 
-/* Whether a private key can be read here: then it is the sandbox's, and needs no bridge. */
+/* Whether the private key can be read here: then it belongs to the sandbox, and needs no bridge. */
 static int has_private_key(const char *path)
 {
     static char text[64], private[PATH_MAX];
@@ -569,7 +571,7 @@ static int has_private_key(const char *path)
     return read_beginning(private, text, sizeof text) && strncmp(text, "-----BEGIN", 10) == 0;
 }
 
-/* Make a file that ssh-keygen would sign standard input, and FILE.sig standard output. */
+/* Opens the file that ssh-keygen is to sign as standard input, and FILE.sig as standard output. */
 static void take_files(const char *file)
 {
     static char path[PATH_MAX];
@@ -585,7 +587,7 @@ static void take_files(const char *file)
         fail("%s: %s", file, strerror(errno));
 }
 
-/* ssh-keygen's arguments for the bridge: without the file, and with the key as the bridge knows it. */
+/* ssh-keygen's arguments for the bridge: without the file, and with the key's name on the bridge. */
 static int take_signing_arguments(const char *directory, int count, char **arguments)
 {
     char *file = NULL, **words = calloc((size_t)count + 1, sizeof *words);

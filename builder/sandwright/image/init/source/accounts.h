@@ -1,7 +1,6 @@
-/*
- * The files of accounts as text: passwd(5) and group(5), read and written anew. Nothing here touches the system.
+/* Parses and changes account files as text: passwd(5) and group(5). Nothing here touches the system.
  *
- * The text is an image's, so it may hold anything. Nothing is changed that is not understood.
+ * The text comes from an image, so it may contain anything. A line that can't be parsed is not changed.
  */
 
 #include <stdbool.h>
@@ -10,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint32_t NO_ID = UINT32_MAX; /* stands for "none" in chown(2) and setresuid(2) */
+static const uint32_t NO_ID = UINT32_MAX; /* means "none" in chown(2) and setresuid(2) */
 
-/* Bytes, without a NUL behind them. Without an `at` there are none, and no file that they could be of. */
+/* Bytes without a NUL at the end. If `at` is NULL, there is no text, for example because the file does not
+ * exist. */
 struct text {
     char *at;
     size_t size;
@@ -23,7 +23,7 @@ static bool same(struct text text, const char *word)
     return text.size == strlen(word) && memcmp(text.at, word, text.size) == 0;
 }
 
-/* Cuts off what comes before the next `end`; false when nothing is left. */
+/* Cuts off the text before the next `end`; false if nothing is left. */
 static bool cut(struct text *rest, char end, struct text *piece)
 {
     if (!rest->at)
@@ -53,14 +53,14 @@ static void append_line(struct text *text, struct text line)
     text->at[text->size++] = '\n';
 }
 
-/* passwd(5) and group(5). The first line of a name or number counts, as for every C library. */
+/* Entries of passwd(5) and group(5). The first line with a name or ID counts, as in every C library. */
 
 struct entry {
-    struct text name, tail, home; /* the tail: what comes after the numbers */
+    struct text name, tail, home; /* tail: the fields after the IDs */
     uint32_t uid, gid;
 };
 
-/* A line of either file; false for comments, NIS lines (`+`, `-`), and malformed lines. */
+/* Parses a line of either file; false for comments, NIS lines (`+`, `-`), and malformed lines. */
 static bool entry_of(struct text line, bool user, struct entry *entry)
 {
     struct text field[6], rest = line;
@@ -94,9 +94,9 @@ static bool find_number(struct text file, bool user, uint32_t number, struct ent
     return false;
 }
 
-/* The file with the account's or group's line first, with other numbers, and no other line of that name: what the
- * number leads to is this name then, whichever account had it before. A group that wasn't there has no members. The caller
- * frees it; without memory it has no `at`. */
+/* The file with the line of this account or group first, with new IDs, and no other line with that name. The
+ * ID then belongs to this name, whichever account had it before. A new group has no members. The caller frees
+ * the text; if memory runs out, `at` is NULL. */
 static struct text renumbered(struct text file, bool user, const char *name, uint32_t uid, uint32_t gid)
 {
     struct entry before;
@@ -110,7 +110,7 @@ static struct text renumbered(struct text file, bool user, const char *name, uin
     append_line(&made, tail);
     for (struct text line; cut(&file, '\n', &line);) {
         bool its = line.size > length && line.at[length] == ':' && memcmp(line.at, name, length) == 0;
-        bool none = line.size == 0 && !file.at; /* behind the end of the last line */
+        bool none = line.size == 0 && !file.at; /* after the newline of the last line */
         if (!its && !none)
             append_line(&made, line);
     }

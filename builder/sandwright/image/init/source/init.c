@@ -1,18 +1,19 @@
-/*
- * sandwright-init ACCOUNT COMMAND [ARGUMENT...]: the first process of a container that starts as root and must not
- * stay it.
+/* sandwright-init ACCOUNT COMMAND [ARGUMENT...]: the first process of a container that starts as root and
+ * must not stay root.
  *
- * It becomes ACCOUNT, an account of the image, for good, and runs COMMAND. With SANDWRIGHT_USER=UID:GID, or PUID and
- * PGID, in the environment (GID is the same number where it is absent) the account gets these numbers first, those of
- * the user who started the container, so that new files are that user's: in /etc/passwd and /etc/group, and for the
- * account's files in its home directory. Where these files can't be written (a read-only root, files that were mounted
- * over them) they have to know the number already.
- * HOME, USER and LOGNAME follow. As process 1 it then waits: it reaps orphans, passes signals on, and ends as
- * COMMAND does, with 128+n where a signal n ended it. It exits with 125 for what it refuses, 126 and 127 for a
- * command that can't be run.
+ * It switches for good to ACCOUNT, an account of the image, and runs COMMAND. The environment may contain
+ * SANDWRIGHT_USER=UID:GID, or PUID and PGID; without a GID, it is the same number as the UID. Then the
+ * account first gets these IDs, those of the user who started the container, so that new files belong to that
+ * user. This changes /etc/passwd, /etc/group, and the owner of the account's files in its home directory.
+ * Where these files can't be written (a read-only root, files mounted over them), they must contain the IDs
+ * already.
  *
- * Started as another user it changes no account and no user. It never gains a right, and must not be
- * installed set-id: its caller may do all that it does.
+ * HOME, USER and LOGNAME are set accordingly. As process 1, it then waits: it reaps orphans, forwards
+ * signals, and exits as COMMAND does, with 128+n if signal n ended it. It exits with 125 if it refuses to
+ * start, and with 126 or 127 if the command can't be run.
+ *
+ * Started as another user, it changes neither accounts nor the user. It never gains privileges, and must not
+ * be installed set-id, because its caller controls everything that it does.
  */
 
 #define _GNU_SOURCE
@@ -33,7 +34,8 @@
 #include "accounts.h"
 
 enum { REFUSED = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127, SIGNALLED = 128 };
-static const int FAULTS[] = {SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGABRT, SIGTRAP, SIGSYS}; /* of this program itself */
+/* Signals that are caused by faults of this program itself. */
+static const int FAULTS[] = {SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGABRT, SIGTRAP, SIGSYS};
 enum { LONGEST_FILE = 1 << 20, LONGEST_TABLE = 8 << 20, LONGEST_PATH = 4096, DEEPEST = 128, MOST_GROUPS = 1024 };
 
 static _Noreturn void refuse(const char *format, ...)
@@ -47,9 +49,9 @@ static _Noreturn void refuse(const char *format, ...)
     exit(REFUSED);
 }
 
-/* Files. */
 
-/* All of a file of at most `limit` bytes, with a NUL behind it; no `at` when there is none. Never follows a link. */
+/* The content of a file of at most `limit` bytes, with a NUL at its end; `at` is NULL if there is none. Never
+ * follows a link. */
 static struct text content(int directory, const char *name, size_t limit)
 {
     struct stat about;
@@ -84,7 +86,7 @@ static struct text accounts_file(int etc, const char *name)
     return made;
 }
 
-/* Where anything is mounted: one path after the other, each with a NUL behind it. */
+/* Mount points: one path after the other, each with a NUL at its end. */
 
 static struct text mounts;
 
@@ -93,9 +95,10 @@ static void read_mounts(void)
     struct text rest = content(AT_FDCWD, "/proc/self/mountinfo", LONGEST_TABLE), field = {NULL, 0};
     if (!rest.at)
         refuse("/proc is not mounted: nothing can tell the image's files from those of others");
-    mounts = (struct text){rest.at, 0}; /* it is never longer than the input */
+    mounts = (struct text){rest.at, 0}; /* decoding never makes it longer */
     for (struct text line; cut(&rest, '\n', &line);) {
-        for (int count = 0; count < 5; count++) /* proc_pid_mountinfo(5): the fifth, with octal escapes */
+        /* proc_pid_mountinfo(5): the fifth field, with octal escapes. */
+        for (int count = 0; count < 5; count++)
             if (!cut(&line, ' ', &field))
                 field.size = 0;
         for (size_t at = 0; at < field.size; at++) {
@@ -119,7 +122,7 @@ static bool is_mount(const char *path)
     return false;
 }
 
-/* The home directory: what the account owned there goes to its new numbers. */
+/* The home directory: files that the account owned there get its new IDs. */
 
 struct move {
     char path[LONGEST_PATH];
@@ -127,10 +130,13 @@ struct move {
     uint32_t old_uid, old_gid, uid, gid;
 };
 
-/* Gives the files at `path`, children first, so that one that was stopped is done again from the start.
+/* Changes the owner of the files at `path`, children first, so that an interrupted change starts again from
+ * the beginning.
  *
- * Nothing on another mount is touched: nothing that is a mount point, a single file too, and no directory of another
- * device (files of an overlay have devices of their own). No link is followed: each is held before it is looked at. */
+ * Nothing on another mount is touched: no mount point, not even that of a single file, and no directory on
+ * another device (files of an overlay have devices of their own). No link is followed: each file is opened
+ * before it is inspected.
+ */
 static void give(struct move *move, int parent, const char *name, int depth)
 {
     struct stat about;
@@ -167,14 +173,14 @@ static void give(struct move *move, int parent, const char *name, int depth)
     uint32_t gid = about.st_gid == move->old_gid ? move->gid : NO_ID;
     bool its = about.st_uid == move->old_uid;
     if (its && fchownat(held, "", move->uid, gid, AT_EMPTY_PATH) < 0 &&
-        /* gVisor of 2022 knows this of no such descriptor */
+        /* gVisor of 2022 does not support this for such a descriptor */
         (errno != EBADF || fchownat(parent, name, move->uid, gid, AT_SYMLINK_NOFOLLOW) < 0))
         refuse("%s can't be given to %u: %s (it takes the capabilities CHOWN and DAC_OVERRIDE)", move->path, move->uid,
                strerror(errno));
     close(held);
 }
 
-/* The home as a path without links, dots and mounts on the way; -1 where it is none of the image's own. */
+/* Opens the home directory if its path has no links, dots and mounts; -1 if it is not the image's own. */
 static int open_home(struct text home, struct move *move)
 {
     int held = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -216,12 +222,12 @@ static void give_home(const struct entry *account, uint32_t uid, uint32_t gid)
     close(home);
 }
 
-/* The files of accounts: written beside, then renamed. */
+/* The account files: new ones are written beside the old ones, then renamed. */
 
 static const char *const FILES[] = {"passwd", "group"};
 static const char *const BESIDE[] = {".sandwright-passwd", ".sandwright-group"};
 
-/* False where nothing can be written, as on a read-only root. */
+/* False if nothing can be written, as on a read-only root. */
 static bool write_beside(int etc, int which, struct text text)
 {
     struct stat before = {.st_mode = 0644};
@@ -242,8 +248,8 @@ static bool write_beside(int etc, int which, struct text text)
     return true;
 }
 
-/* Gives the account its numbers in the files and at home; false where the files can't be written, or are not the
- * image's own. */
+/* Changes the account's IDs in the files and in its home directory. False if the files can't be written, or
+ * are not the image's own. */
 static bool renumber(int etc, const struct text files[2], const char *name, uint32_t uid, uint32_t gid)
 {
     struct entry account, group;
@@ -257,20 +263,20 @@ static bool renumber(int etc, const struct text files[2], const char *name, uint
     if (new_group)
         write_beside(etc, 1, renumbered(files[1], false, name, 0, gid));
     give_home(&account, uid, gid);
-    for (int which = new_group; which >= 0; which--) /* last the one that says that all is done */
+    for (int which = new_group; which >= 0; which--) /* last the file that marks the change as complete */
         if (renameat(etc, BESIDE[which], etc, FILES[which]) < 0)
             refuse("/etc/%s can't be replaced: %s", FILES[which], strerror(errno));
     return true;
 }
 
-/* Whom to become. */
+/* The identity to switch to. */
 
 struct identity {
     uint32_t uid, gid;
     bool asked;
 };
 
-/* A variable that is empty is none. */
+/* An empty variable counts as unset. */
 static const char *variable(const char *name)
 {
     const char *value = getenv(name);
@@ -300,13 +306,13 @@ static struct identity asked_for(void)
     return who;
 }
 
-/* What a number of this user namespace is in the one around it; false where it has no place here. */
+/* Converts an ID of this user namespace to one of the parent's; false if it is not mapped. */
 static bool outside(const char *table, uint32_t inside, uint32_t *number_outside)
 {
     struct text rest = content(AT_FDCWD, table, LONGEST_FILE);
     *number_outside = inside;
     if (!rest.at)
-        return true; /* no such namespaces */
+        return true; /* a kernel without user namespaces */
     for (struct text line; cut(&rest, '\n', &line);) {
         unsigned first, mapped, count;
         if (sscanf(line.at, "%u %u %u", &first, &mapped, &count) == 3 && inside >= first && inside - first < count) {
@@ -328,7 +334,7 @@ static void announce(const struct entry *account, int replace)
         refuse("the account '%s' in /etc/passwd has no proper name, or no absolute home directory", name);
 }
 
-/* Decides as root, and has the files agree with it. */
+/* Root decides which identity to use, and makes the account files agree with it. */
 static struct identity decide(const char *name, struct identity who, const struct text files[2], int etc)
 {
     struct entry own, holder, group;
@@ -341,7 +347,7 @@ static struct identity decide(const char *name, struct identity who, const struc
             refuse("%s has the uid 0 in /etc/passwd: give SANDWRIGHT_USER=0:0 if root is meant", name);
         who = (struct identity){own.uid, own.gid, false};
     } else if (outside("/proc/self/uid_map", 0, &around) && around == who.uid && around != 0) {
-        who.uid = who.gid = 0; /* the caller is root of this user namespace already */
+        who.uid = who.gid = 0; /* the caller is root in this user namespace already */
     }
     if (!outside("/proc/self/uid_map", who.uid, &around) || !outside("/proc/self/gid_map", who.gid, &around))
         refuse("%u:%u has no place in this user namespace; /proc/self/uid_map has what there is", who.uid, who.gid);
@@ -357,7 +363,7 @@ static struct identity decide(const char *name, struct identity who, const struc
     return who;
 }
 
-/* The variables of another user than root that name the user, where they are not set. */
+/* For a user other than root: sets the variables that name the user, unless they are set. */
 static struct identity stay(struct identity who, struct text passwd)
 {
     struct identity own = {getuid(), getgid(), false};
@@ -366,7 +372,7 @@ static struct identity stay(struct identity who, struct text passwd)
     if (who.asked && (who.uid != own.uid || who.gid != own.gid))
         refuse("it was started as %u:%u and can't become %u:%u: start it as root, or as that", own.uid, own.gid,
                who.uid, who.gid);
-    if (home && (!*home || strcmp(home, "/") == 0)) /* engines say so of numbers that they find no account for */
+    if (home && (!*home || strcmp(home, "/") == 0)) /* engines use `/` for user IDs without an account */
         unsetenv("HOME");
     if (find_number(passwd, true, own.uid, &holder))
         announce(&holder, 0);
@@ -375,7 +381,7 @@ static struct identity stay(struct identity who, struct text passwd)
     return own;
 }
 
-/* Whether the image's file puts root into a group. */
+/* Whether the image's file makes root a member of a group. */
 static bool is_roots(struct text group, uint32_t gid)
 {
     struct entry found;
@@ -387,7 +393,8 @@ static bool is_roots(struct text group, uint32_t gid)
     return gid == 0;
 }
 
-/* Pipes and terminals of the container's own that it was started with can be opened again, by /dev/stderr too. */
+/* Lets the account reopen pipes and terminals of the container with which it was started, for example through
+ * /dev/stderr. */
 static void give_outputs(uint32_t uid)
 {
     struct stat about, terminals;
@@ -400,11 +407,12 @@ static void give_outputs(uint32_t uid)
         bool pipe = size > 5 && memcmp(target, "pipe:", 5) == 0;
         bool terminal = isatty(fd) && stat("/dev/pts", &terminals) == 0 && terminals.st_dev == about.st_dev;
         if ((pipe || terminal) && fchown(fd, uid, NO_ID) < 0)
-            continue; /* it can still be written to as it is */
+            continue; /* the descriptor itself can still be used */
     }
 }
 
-/* Of the groups those stay that the container was given (`--group-add`), not those that the image gives root. */
+/* Keeps the groups that were given to the container (`--group-add`), but not those that the image gives to
+ * root. */
 static void become(struct identity who, struct text group)
 {
     static gid_t groups[MOST_GROUPS];
@@ -413,7 +421,7 @@ static void become(struct identity who, struct text group)
         if (!is_roots(group, groups[index]))
             groups[kept++] = groups[index];
     give_outputs(who.uid);
-    /* where a namespace forbids it, its root stays in the groups that are its caller's */
+    /* if the user namespace forbids it, root inside keeps the caller's groups */
     if (count < 0 || (setgroups((size_t)kept, groups) < 0 && !(errno == EPERM && who.uid == 0)))
         refuse("groups can't be given up: %s (it takes the capability SETGID)", strerror(errno));
     if (setresgid(who.gid, who.gid, who.gid) < 0)
@@ -422,7 +430,7 @@ static void become(struct identity who, struct text group)
         refuse("it can't become user %u: %s (it takes the capability SETUID)", who.uid, strerror(errno));
 }
 
-/* Gives up for good what could make more of this process, and looks whether it is gone. */
+/* Drops for good all means to gain privileges, and verifies that they are gone. */
 static void give_up_rights(struct identity who)
 {
     struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
@@ -444,7 +452,7 @@ static void give_up_rights(struct identity who)
         refuse("it could become root again");
 }
 
-/* Without new privileges the bounding set decides nothing any more; it is emptied where SETPCAP allows that. */
+/* With no_new_privs, the bounding set has no effect any more; it is emptied if SETPCAP allows that. */
 static void forbid_rights(void)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
@@ -454,7 +462,7 @@ static void forbid_rights(void)
             return;
 }
 
-/* The command, and the first process around it. */
+/* The command, and the first process that waits for it. */
 
 static _Noreturn void execute(char **command, const sigset_t *mask)
 {
@@ -473,7 +481,7 @@ static _Noreturn void wait_for(pid_t child, const sigset_t *signals)
             kill(child, number);
         for (pid_t pid; (pid = waitpid(-1, &ended, WNOHANG)) != 0;) {
             if (pid == child)
-                /* and the kernel ends all others with process 1 */
+                /* the kernel then kills all other processes, because process 1 has ended */
                 exit(WIFSIGNALED(ended) ? SIGNALLED + WTERMSIG(ended) : WEXITSTATUS(ended));
             if (pid < 0 && errno != EINTR)
                 break;
@@ -484,13 +492,13 @@ static _Noreturn void wait_for(pid_t child, const sigset_t *signals)
 static _Noreturn void run(char **command, const sigset_t *signals, const sigset_t *mask)
 {
     if (getpid() != 1)
-        execute(command, mask); /* another process reaps, and passes signals on */
+        execute(command, mask); /* another process is process 1, which reaps orphans and forwards signals */
     signal(SIGCHLD, SIG_DFL);
     pid_t child = fork();
     if (child < 0)
         refuse("no process can be started: %s", strerror(errno));
     if (child == 0) {
-        /* a new group in the foreground: blocked, SIGTTOU stops no process */
+        /* the new process group moves to the foreground; SIGTTOU is blocked, so this stops no process */
         if (setpgid(0, 0) == 0 && isatty(STDIN_FILENO))
             tcsetpgrp(STDIN_FILENO, getpgrp());
         execute(command, mask);
@@ -504,7 +512,8 @@ int main(int count, char **words)
     sigfillset(&signals);
     for (size_t index = 0; index < sizeof FAULTS / sizeof *FAULTS; index++)
         sigdelset(&signals, FAULTS[index]);
-    sigprocmask(SIG_BLOCK, &signals, &mask); /* what comes before there is a command waits for it */
+    /* Signals that arrive before the command exists stay pending for it. */
+    sigprocmask(SIG_BLOCK, &signals, &mask);
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
             _exit(REFUSED);

@@ -1,12 +1,12 @@
-/*
- * guest [FILE | --machine]: the first process (init) of the guest kernel of the method vm (vm.c starts that). FILE is the one
- * beside the line, without which all goes by the line; `--machine`: it is QEMU's.
+/* guest [FILE | --machine]: the first process (init) of the guest kernel of the method vm (vm.c starts that
+ * kernel). FILE is the file beside the line; without it, everything goes over the line. `--machine`: the
+ * machine is QEMU's.
  *
- * This is its loop; guestsystem.c sets the machine up, and guestcommand.c starts the command. The root is
- * that of the host's sandbox, through hostfs. Here /dev, /proc and /sys are the guest's, the user and the
- * limits are set, the filter of system calls is put on, and the command is run as a job on behalf of the line
- * (line.h). Root in here has only the rights of the kernel's process outside, which the host's sandbox gives
- * to every command.
+ * This file has the main loop; guestsystem.c sets the system up, and guestcommand.c starts the command. The
+ * root is that of the host's sandbox, through hostfs. The guest has a /dev, /proc and /sys of its own. It
+ * sets user and limits, loads the seccomp filter, and runs the command as a job, with input and output over
+ * the line (line.h). Root inside has only the rights of the kernel's process outside, which are those of
+ * every command in the host's sandbox.
  */
 #define _GNU_SOURCE
 #include <sys/prctl.h>
@@ -20,9 +20,9 @@
 #include "launch.h"
 
 enum {
-    HELD = 1 << 18, /* bytes that wait for the line before no more output is read */
+    HELD = 1 << 18, /* bytes that wait for the line; with more, no output is read */
     LINGER = 5,     /* seconds */
-    QUIET = 20,     /* milliseconds without output after which a terminal has none left */
+    QUIET = 20,     /* milliseconds without output after which a terminal counts as empty */
 };
 
 static int line = -1, signals = -1;
@@ -31,7 +31,6 @@ static struct settings set = {.processes = -1, .processors = -1, .directory = "/
 static struct job job = {.input = -1, .outputs = {-1, -1}, .master = -1};
 static bool begun, input_ended, stopped;
 
-/* ---- the end */
 static void flush(void)
 {
     while (bytes_held(&out) > 0) {
@@ -46,7 +45,8 @@ static void flush(void)
 _Noreturn void guest_end(void)
 {
     flush();
-    if (tcdrain(line) != 0 && errno == ENOTTY) /* a port of QEMU's: who has read all ends the machine */
+    /* With a port of QEMU's; the relay ends the machine when it has read everything. */
+    if (tcdrain(line) != 0 && errno == ENOTTY)
         sleep(LINGER);
     reboot(RB_POWER_OFF);
     _exit(NOT_RUN);
@@ -65,7 +65,7 @@ static _Noreturn void leave_guest(int code)
     guest_refuse("the first process");
 }
 
-/* ---- the line */
+/* ---- receiving frames */
 static void take_frame(enum frame frame, const unsigned char *content, size_t length)
 {
     struct winsize size;
@@ -107,7 +107,7 @@ static void begin(bool said)
     begun = said;
 }
 
-/* In the place of a frame, what follows of which lies beside the line, that frame. */
+/* Replaces a BESIDE frame with the frame that it announces, whose content is in the file beside the line. */
 static void take_beside(enum frame *frame, unsigned char **content, size_t *length)
 {
     struct beside said = {0};
@@ -143,7 +143,6 @@ static void take_line(void)
         guest_refuse("a frame");
 }
 
-/* ---- the streams */
 static void close_input(void)
 {
     if (job.input >= 0 && job.input != job.master)
@@ -152,7 +151,8 @@ static void close_input(void)
     pending.begin = pending.end;
 }
 
-/* If a command has closed its input, the rest is not acknowledged, so that no more is sent. */
+/* Data that the command can't read any more, because it has closed its input, is not acknowledged, so no more
+ * is sent. */
 static void give_input(void)
 {
     size_t held = bytes_held(&pending);
@@ -164,7 +164,7 @@ static void give_input(void)
         close_input();
 }
 
-/* False: there is nothing now. */
+/* False: there is no output at the moment. */
 static bool take_output(int number)
 {
     static char content[1 << 16];
@@ -243,8 +243,9 @@ static void attend(int most)
         guest_end();
 }
 
-/* For a job whose parent is the first process of a machine the kernel assumes that it is never continued: the suspend key
- * would do nothing (kernel/exit.c, will_become_orphaned_pgrp). So this one only waits, and the second does all. */
+/* The kernel assumes that a child of a machine's first process is never continued, so the suspend key would
+ * have no effect on it (kernel/exit.c, will_become_orphaned_pgrp). The first process therefore only waits,
+ * and a second one does everything else. */
 static void become_second(void)
 {
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -259,20 +260,21 @@ static void become_second(void)
     close(line);
     do {
         ended = waitpid(-1, &status, WUNTRACED);
-        if (ended == second && WIFSTOPPED(status)) /* by root with rights (process.sandbox_root) */
+        /* Stopped by root inside with capabilities (process.sandbox_root). */
+        if (ended == second && WIFSTOPPED(status))
             kill(second, SIGCONT);
     } while (ended != second || WIFSTOPPED(status));
     guest_end();
 }
 
-/* Elsewhere it would cover /dev, and end the machine that it is on. */
+/* On a host, this program would mount over /dev and power the machine off. */
 static void check_first(void)
 {
     if (getpid() != 1)
         die("only the kernel of a sandbox starts this");
 }
 
-/* User-Mode Linux appends further arguments. */
+/* User-Mode Linux appends further arguments, so the count is not checked. */
 int main(int count, char **words)
 {
     bool machine = count > 1 && strcmp(words[1], "--machine") == 0;
@@ -288,7 +290,9 @@ int main(int count, char **words)
     become_second();
     line_say(&out, READY, NULL, 0);
     if (machine) {
-        char drawn[8]; /* else the kernel might seed anew by itself behind the copy, and hide that we don't (ENTROPY) */
+        /* Initialises the random number generator: otherwise the kernel might seed it after the machine was
+         * restored, and hide a missing ENTROPY frame. */
+        char drawn[8];
         (void)!getrandom(drawn, sizeof drawn, 0);
         flush();
         machine_root(line);

@@ -1,4 +1,4 @@
-/* Reads the data that reaches the guest kernel (method vm) beside the line (line.h). */
+/* Reads the content of frames from the file beside the line (line.h). */
 #define _GNU_SOURCE
 
 #include "guest.h"
@@ -11,7 +11,7 @@ void guest_beside(const char *path)
     int found = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     file = fcntl(found, F_DUPFD_CLOEXEC, 10);
     close(found);
-    /* No page is read before it is asked for: it may not be written yet. */
+    /* No read-ahead: the next page may not be written yet. */
     if (file < 0 || posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM) != 0)
         guest_end();
 }

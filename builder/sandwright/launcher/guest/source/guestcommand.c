@@ -1,4 +1,5 @@
-/* Starts the command in the guest kernel (method vm), after its user, limits and seccomp filter are set (guest.c). */
+/* Starts the command in the guest (method vm), after it has set its user, limits and seccomp filter
+ * (guest.c). */
 #define _GNU_SOURCE
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -10,9 +11,9 @@
 
 enum { MOST_FILES = 1 << 20 /* fs.nr_open */ };
 
-static int slave = -1, its[3] = {-1, -1, -1}; /* the command's */
+static int slave = -1, its[3] = {-1, -1, -1}; /* the command's ends */
 
-/* ---- its settings */
+/* ---- settings */
 void copy_fixed(void *to, size_t size, const void *content, size_t length)
 {
     if (length == size)
@@ -104,7 +105,6 @@ bool guest_setting(struct settings *set, enum frame frame, const unsigned char *
     return false;
 }
 
-/* ---- its start */
 static void set_limits(const struct settings *set, int procs)
 {
     rlim_t soft = (rlim_t)(set->files[0] > MOST_FILES ? MOST_FILES : set->files[0]);
@@ -145,13 +145,13 @@ static void make_pipe(const struct identity *owner, struct job *job, int number)
     int own = ends[number == 0];
     its[number] = ends[number != 0];
     fcntl(own, F_SETFL, O_NONBLOCK);
-    /* Who isn't root here opens it anew by /dev/stdout, as with any pipe. */
+    /* A user other than root opens the pipe again through /dev/stdout, which its owner may. */
     if (fchown(its[number], (uid_t)owner->user, (gid_t)owner->group) != 0)
         guest_refuse("a pipe");
     *(number == 0 ? &job->input : &job->outputs[number - 1]) = own;
 }
 
-/* This process leads its session: it has it as standard input, too. */
+/* This process leads the terminal's session, so the terminal is its standard input, too. */
 static void make_terminal(const struct settings *set, struct job *job)
 {
     if ((job->master = terminal_pair(&slave)) < 0 ||

@@ -1,4 +1,5 @@
-/* The first moments of QEMU's machine: it has its drivers from the initial file system, and the host's files by 9p (guest.c). */
+/* The start of QEMU's machine: loads drivers from the initramfs, and mounts the host's files over 9p
+ * (guest.c). */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <sys/mount.h>
@@ -7,7 +8,7 @@
 #include "guest.h"
 #include "launch.h"
 
-enum { TRIES = 5000, PAUSE = 1000 }; /* times, microseconds: the port comes some time after its driver */
+enum { TRIES = 5000, PAUSE = 1000 }; /* attempts, microseconds: the port appears some time after its driver */
 
 static void load_modules(void)
 {
@@ -39,7 +40,7 @@ int machine_line(void)
     return line;
 }
 
-/* Until then nothing of the host is here, and the machine can be copied. */
+/* Until the relay sends something, nothing of the host is mounted, so the machine can be saved. */
 void machine_root(int line)
 {
     struct pollfd each = {.fd = line, .events = POLLIN};

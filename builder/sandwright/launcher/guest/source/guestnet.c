@@ -1,4 +1,5 @@
-/* The network of the guest kernel: a loopback, some of whose ports lead out over the line (tunnels.c). */
+/* The network of the guest: a loopback interface, some of whose ports are tunnelled over the line
+ * (tunnels.c). */
 #define _GNU_SOURCE
 #include <net/if.h>
 #include <sys/ioctl.h>
@@ -11,7 +12,7 @@
 #include "ports.h"
 
 struct tunnels guest_tunnels;
-static struct run names; /* of hosts, for dns.c */
+static struct run names; /* host names, for dns.c */
 static struct strv ports;
 static bool exposes;
 
@@ -47,7 +48,7 @@ static int connected(int end, const void *address, unsigned length)
     return connect(end, address, length);
 }
 
-/* A server inside may not listen yet; then a client outside is refused. */
+/* If no server inside listens yet, the client outside is refused. */
 static int reach(int32_t number, unsigned short port)
 {
     (void)number;

@@ -1,12 +1,12 @@
-/* What guestnet.c and guest.c share. */
 #ifndef GUESTNET_H
 #define GUESTNET_H
 
 #include "tunnels.h"
 
-extern struct tunnels guest_tunnels; /* without `reach` until the command begins */
-bool guest_network_setting(enum frame frame, char *word); /* whether it is one */
-/* Before the command, with all rights: the loopback, and what listens there. `line` is none of its processes'. */
+extern struct tunnels guest_tunnels; /* `reach` is NULL until the command starts */
+bool guest_network_setting(enum frame frame, char *word); /* whether the frame is such a setting */
+/* Before the command, with all capabilities: starts the loopback interface, and listens on it. `line` is
+ * closed in the processes that this starts. */
 void guest_network(int line);
 
 #endif

@@ -1,6 +1,6 @@
-/* Makes the root of the guest kernel if none was made outside: mounts by the plan, as bubblewrap would
- * make them. Only programs inside see these. The supervisor outside (paths.c) enforces the plan: it judges
- * each name by it. */
+/* Creates the guest's root if none was created outside: mounts by the plan, as bubblewrap would make them.
+ * These mounts only shape what programs inside see. The supervisor outside (paths.c) enforces the plan: it
+ * checks each name against it. */
 #define _GNU_SOURCE
 #include <linux/magic.h>
 #include <sys/mount.h>
@@ -19,7 +19,7 @@ static const char *in_root(const char *path)
     return strcmp(path, "/") == 0 ? ROOT : xasprintf("%s%s", ROOT, path);
 }
 
-/* Only in memory: on the host nothing is made. */
+/* Mount points are created in memory only, never on the host. */
 static bool above_is_memory(const char *path)
 {
     struct statfs place;
@@ -80,7 +80,7 @@ static bool make_one(enum planned kind, const char *path, const char *source, co
         return hide_path(point);
     case PLAN_OWN:
         return make_memory(point, "0755", identity, NULL);
-    case PLAN_EMPTY: /* entries of the root are made later */
+    case PLAN_EMPTY: /* further entries of the root are created later */
         return make_memory(point, "0755", identity, NULL) && (strcmp(path, "/") == 0 || close_memory(point));
     case PLAN_PLACEHOLDER:
         return make_memory(point, "0555", identity, NULL) && close_memory(point);
@@ -92,7 +92,7 @@ static bool make_one(enum planned kind, const char *path, const char *source, co
     return false;
 }
 
-/* The guest's own mounts exist already. */
+/* The guest's own mounts exist already, and are also mounted in the new root. */
 static bool bring_own(void)
 {
     static const char *const own[] = {"/dev", "/dev/pts", "/proc", "/sys"};

@@ -1,4 +1,4 @@
-/* Sets up the guest kernel (method vm) before the command: devices, /proc and /sys, mounts, limits of processes,
+/* Sets up the guest (method vm) before the command: devices, /proc and /sys, mounts, limits on processes,
  * processors and files, the line to the relay (guest.c). */
 #define _GNU_SOURCE
 #include <linux/capability.h>
@@ -14,9 +14,9 @@
 
 enum {
     SERIAL_MAJOR = 4, SERIAL_MINOR = 64, /* ttyS0 */
-    PERIOD = 100000,     /* microseconds, of the limit of processors */
+    PERIOD = 100000,     /* microseconds: the period of the processor limit */
 };
-static const uid_t NOBODYS = (uid_t)-2; /* the last that there is */
+static const uid_t NOBODYS = (uid_t)-2; /* the highest user ID */
 
 static void make_node(const char *path, int major_number, int minor_number, mode_t mode)
 {
@@ -47,7 +47,7 @@ void guest_devices(void)
         guest_refuse("/dev/pts");
 }
 
-/* The line has a name only for this moment: whoever opened it could send any message. */
+/* The line has a name only for this moment, because a program that opened it could send any frame. */
 int guest_line(void)
 {
     static const char place[] = "/dev/line";
@@ -76,8 +76,9 @@ void guest_kernel(void)
         guest_refuse("/sys");
 }
 
-/* A mount outside is a mount here: it can't be moved away or linked out of, and a read-only one is read-only. The sandbox
- * outside protects its contents; times and modes of read-only files would here be changed in memory. */
+/* Each mount outside is mounted here, too, so it can't be moved or linked out of, and a read-only one is
+ * read-only. The sandbox outside protects contents; but times and modes of read-only files would otherwise
+ * change in the guest's memory. */
 static void copy_mounts(const struct strv *mounts)
 {
     for (size_t index = 0; index < mounts->count; index++) {
@@ -85,7 +86,7 @@ static void copy_mounts(const struct strv *mounts)
         unsigned long flags = MS_NOSUID | MS_NODEV | (mounts->at[index][0] == 'r' ? MS_RDONLY : 0);
         bool root = strcmp(path, "/") == 0;
         if (!root && mount(path, path, NULL, MS_BIND, NULL) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
-            continue; /* one of the host's, covered by another, or out of this sandbox's reach */
+            continue; /* covered by another mount of the host, or not accessible in this sandbox */
         if (mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | flags, NULL) != 0)
             guest_refuse(path);
     }
@@ -113,7 +114,7 @@ static void write_to(const char *path, const char *words)
     close(file);
 }
 
-/* Cgroups of this kernel: they need no delegation outside. */
+/* Cgroups of the guest need no delegation outside. */
 static int limit_all(int32_t processes, int32_t processors)
 {
     if (processes < 0 && processors < 0)
@@ -143,12 +144,14 @@ void guest_entropy(const void *content, size_t length)
     pool->entropy_count = (int)length * 8;
     pool->buf_size = (int)length;
     memcpy(pool->buf, content, length);
-    /* Anew from all that there is: a machine that was restored would give what another gives (crng_reseed). */
+    /* Reseeds immediately: otherwise every restored machine would return the same random numbers
+     * (crng_reseed). */
     if (file < 0 || ioctl(file, RNDADDENTROPY, pool) != 0 || ioctl(file, RNDRESEEDCRNG) != 0)
         guest_refuse("/dev/urandom");
 }
 
-/* Root inside would be this process's user, too, which may stop it, end it, and take its descriptors from it (prlimit(2)). */
+/* Changes to another user ID: otherwise root inside would have this process's user ID, and could stop or kill
+ * it, or change its limits (prlimit(2)). */
 static void be_nobodys(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

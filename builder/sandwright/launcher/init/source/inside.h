@@ -1,4 +1,3 @@
-/* Declarations that the parts of launch-init, the program that runs inside, share. */
 #ifndef INSIDE_H
 #define INSIDE_H
 

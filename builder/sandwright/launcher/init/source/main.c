@@ -1,16 +1,24 @@
-/* launch-init: the first program inside a sandbox. It restricts itself as its words say, and starts the command.
- * The walls are raised in this order: mounts, by the sandbox's maker, as Landlock refuses mount(2) from then on; Landlock;
- * the filter with its listener, last, so that no call of this program's own is reported as a denial.
- *   --backstop RULES OWN ... --      enters the second wall (backstop.c): a descriptor of its rules, and the sandbox's private directories
- *   --confine MODE CHANNEL FILTER    loads the filter; its listener goes to the supervisor (confine.c): connects or counts, and
- *                                    `,links` behind it where that makes links; descriptors
- *   --gate FILE                      is for init: the command starts when that file is not empty
- *   --requests CHANNEL               is for init: further commands come by that descriptor, or by the socket at that path
- *                                    (requests_inside.c)
+/* launch-init: the first program inside a sandbox. It restricts itself as its arguments say, and starts the
+ * command.
+ *
+ * The restrictions have to be made in this order: first mounts, by the sandbox's creator, because Landlock
+ * denies mount(2); then Landlock; then the filter with its listener, so that none of this program's own calls
+ * is reported as a denial.
+ *
+ *   --backstop RULES OWN ... --      enters the second wall (backstop.c): a descriptor of its ruleset, and
+ *                                    the sandbox's private directories
+ *   --confine MODE CHANNEL FILTER    loads the filter, and passes its listener to the supervisor
+ *                                    (confine.c). MODE: whether that connects or counts, with `,links` if
+ *                                    it creates links; then two descriptors
+ *   --gate FILE                      for init: the command starts when this file is not empty any more
+ *   --requests CHANNEL               for init: further commands arrive at this descriptor, or at the
+ *                                    socket with this path (requests_inside.c)
  *   --init STOP COMMAND ...          becomes the sandbox's init (init.c)
- *   --init-named STOP COMMAND ...    the same, once questions for names are answered inside
- *   COMMAND ...                      becomes it: what brings the bridge in, before init
- * Or, on the host: launch-init --restrict RULE ... -- COMMAND ... (restrict.c). */
+ *   --init-named STOP COMMAND ...    the same, after a resolver has started inside
+ *   COMMAND ...                      executes a program that connects the bridge, before init
+ *
+ * Or, on the host: launch-init --restrict RULE ... -- COMMAND ... (restrict.c).
+ */
 #define _GNU_SOURCE
 #include <poll.h>
 
@@ -22,12 +30,12 @@
 
 enum { NAMED = 30000 }; /* milliseconds */
 
-/* In a container that an engine has started, the launcher comes to the network when this process is there already. */
+/* In an engine's container, the launcher enters the network namespace only when this process already runs. */
 static void wait_for_names(void)
 {
     for (long until = milliseconds() + NAMED;; poll(NULL, 0, 2)) {
         _cleanup_free_ char *bound = read_file(AT_FDCWD, "/proc/self/net/udp", 1 << 16, NULL);
-        if (bound != NULL && strstr(bound, ":0035 ") != NULL) /* 53 */
+        if (bound != NULL && strstr(bound, ":0035 ") != NULL) /* port 53 */
             return;
         if (milliseconds() > until)
             die("names are not resolved inside");

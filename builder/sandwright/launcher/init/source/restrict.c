@@ -1,11 +1,16 @@
-/* launch-init --restrict RULE ... -- COMMAND ...: a program of the host that parses what a sandbox sends (squid, the bridge's git).
- * It restricts itself before it becomes the command, by Landlock and a filter of system calls, as both need no namespace:
- *   account=UID:GID    the account that it changes to, for root
- *   read=, write=, execute=PATH   what it may do there and below; a path that isn't there is passed over
- *   bind=, connect=PORT           the TCP ports, or `none`; without one, all ports of that kind
- *   filter=FILE        a filter, as BPF; several may be given, of which the strictest answer counts
- *   die-with-parent    the kernel kills it when its parent has ended
- * A kernel with an older Landlock, or without one, enforces what it can: the filter and no_new_privs always hold. */
+/* launch-init --restrict RULE ... -- COMMAND ...: for a program of the host that parses data of a sandbox
+ * (squid, the bridge's git). It restricts itself before it executes the command, with Landlock and a seccomp
+ * filter, which both need no namespace:
+ *
+ *   account=UID:GID    the account to which root switches
+ *   read=, write=, execute=PATH   access to a path and everything below; a missing path is skipped
+ *   bind=, connect=PORT           allowed TCP ports, or `none`; without such a rule, all ports
+ *   filter=FILE        a BPF filter; of several, the strictest action counts
+ *   die-with-parent    the kernel kills the program when its parent has ended
+ *
+ * If the kernel has an older Landlock, or none, the rest still applies: the filter and no_new_privs in any
+ * case.
+ */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/prctl.h>
@@ -128,7 +133,7 @@ _Noreturn void restrict_main(char **words)
         die_errno("cannot drop privileges");
     if (ruleset >= 0)
         landlock_enter(ruleset);
-    for (char **rule = words; *rule != NULL; rule++) /* behind the account: a change of that unsets it */
+    for (char **rule = words; *rule != NULL; rule++) /* after the switch to the account, which clears this */
         if (strcmp(*rule, "die-with-parent") == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent))
             _exit(NOT_RUN);
     load_filters(filters, count);

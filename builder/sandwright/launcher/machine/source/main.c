@@ -1,6 +1,6 @@
-/* launch-vm: the first process of bubblewrap's sandbox for method vm, which starts the guest kernel (vm_relay.c).
- * --confine MODE CHANNEL FILTER comes before its words where the supervisor makes the links of that kernel (confine.c).
- * launch-vm --snapshot ...: a machine that QEMU restores from then on (qemu.c). */
+/* launch-vm: the first process of bubblewrap's sandbox under the method vm; it starts the guest kernel
+ * (vm_relay.c). --confine MODE CHANNEL FILTER comes before its arguments if the supervisor creates links for
+ * that kernel (confine.c). launch-vm --snapshot ...: saves a machine for QEMU to restore (qemu.c). */
 #define _GNU_SOURCE
 #include <string.h>
 

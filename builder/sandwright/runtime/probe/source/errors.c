@@ -1,4 +1,4 @@
-/* The names of errors (errno(3)): their numbers differ from system to system. */
+/* The names of errors (errno(3)), because their numbers differ between systems. */
 #include "probe.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Attempts on files: PATH is taken as it is, relative to where the program was started. */
+/* Attempts on files. PATH is used unchanged, relative to the program's working directory. */
 #include "probe.h"
 
 #include <dirent.h>
@@ -16,14 +16,14 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #ifndef STATX_ATTR_MOUNT_ROOT
-#define STATX_ATTR_MOUNT_ROOT 0x2000 /* linux/stat.h, which declares what musl's header does */
+#define STATX_ATTR_MOUNT_ROOT 0x2000 /* of linux/stat.h, which can't be included beside musl's header */
 #endif
 #endif
 
 #define PATH given->text[0]
 #define OTHER given->text[1]
 
-/* read PATH: its content, as much as a value holds. */
+/* read PATH: returns as much of the content as a value can hold. */
 static int read_file(const struct arguments *given, struct value *value) {
     char block[4096];
     ssize_t length = -1;
@@ -44,8 +44,8 @@ static int read_length(const struct arguments *given, struct value *value) {
     return error;
 }
 
-/* Whether a file that can be read and is empty is a mask: the null device, or a file that is mounted there. An ordinary
- * empty file is none. */
+/* Whether a readable empty file is a mask: the null device, or a file that is mounted there. An ordinary
+ * empty file is not. */
 static bool is_mask(const char *path) {
 #ifdef __linux__
     struct stat status, parent;
@@ -60,7 +60,7 @@ static bool is_mask(const char *path) {
     if (statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, &extended) == 0 &&
         (extended.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0)
         return (extended.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
-    /* gVisor has no such attribute: there each mount is a separate device. */
+    /* gVisor does not report this attribute, but each mount has a device of its own there. */
     const char *name = strrchr(path, '/');
     if (!name || snprintf(above, sizeof above, "%.*s/", (int)(name - path), path) >= (int)sizeof above)
         return false;
@@ -71,7 +71,7 @@ static bool is_mask(const char *path) {
 #endif
 }
 
-/* content PATH: how much of it can be read, as `length`; ENODATA where a mask without content lies over it. */
+/* content PATH: returns the readable length, as `length` does; ENODATA if an empty mask covers the file. */
 static int read_content(const struct arguments *given, struct value *value) {
     static struct value content;
     int error = read_file(given, &content);
@@ -92,13 +92,13 @@ static int write_all(int file, const char *bytes, size_t length) {
     return error;
 }
 
-/* write PATH [BYTES]: opened to write, with nothing changed unless there are bytes, which are put at its end. */
+/* write PATH [BYTES]: opens the file for writing. Changes nothing without BYTES, otherwise appends them. */
 static int write_file(const struct arguments *given, struct value *value) {
     (void)value;
     return write_all(open(PATH, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), OTHER, given->length[1]);
 }
 
-/* create PATH [BYTES]: a new file; one that is there is an error. */
+/* create PATH [BYTES]: creates a new file; fails if the file exists. */
 static int create_file(const struct arguments *given, struct value *value) {
     (void)value;
     return write_all(open(PATH, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644), OTHER, given->length[1]);
@@ -109,7 +109,7 @@ static int truncate_file(const struct arguments *given, struct value *value) {
     return outcome(truncate(PATH, 0));
 }
 
-/* list PATH: the names in a directory, a line each. */
+/* list PATH: the names in a directory, one per line. */
 static int list_directory(const struct arguments *given, struct value *value) {
     DIR *directory = opendir(PATH);
     if (!directory)
@@ -123,7 +123,7 @@ static int list_directory(const struct arguments *given, struct value *value) {
     return error;
 }
 
-/* stat PATH: type and mode in octal, uid, gid, device and inode; the path's own, if it is a link. */
+/* stat PATH: type and mode in octal, uid, gid, device and inode; does not follow a link. */
 static int stat_path(const struct arguments *given, struct value *value) {
     struct stat status;
     if (lstat(PATH, &status) != 0)
@@ -142,7 +142,7 @@ static int read_link(const struct arguments *given, struct value *value) {
     return 0;
 }
 
-/* flags PATH: those of the file system it is on, that matter here. */
+/* flags PATH: the relevant flags of the file system. */
 static int mount_flags(const struct arguments *given, struct value *value) {
     struct statvfs status;
     if (statvfs(PATH, &status) != 0)
@@ -202,7 +202,7 @@ static int set_times(const struct arguments *given, struct value *value) {
     return outcome(utimes(PATH, NULL));
 }
 
-/* mknod PATH p|c: a FIFO, or the device 1:3, which is Linux' /dev/null */
+/* mknod PATH p|c: a FIFO, or device 1:3, which is /dev/null on Linux */
 static int make_node(const struct arguments *given, struct value *value) {
     (void)value;
     if (OTHER[0] == 'p')
@@ -211,13 +211,14 @@ static int make_node(const struct arguments *given, struct value *value) {
 }
 
 #ifdef __linux__
-/* exchange PATH OTHER: both keep existing (renameat2(2), RENAME_EXCHANGE). */
+/* exchange PATH OTHER: swaps the two files (renameat2(2), RENAME_EXCHANGE). */
 static int exchange_paths(const struct arguments *given, struct value *value) {
     (void)value;
     return outcome(syscall(SYS_renameat2, AT_FDCWD, PATH, AT_FDCWD, OTHER, 2));
 }
 
-/* handle PATH: a file by its handle, past all directories (open_by_handle_at(2)). PATH is on its file system. */
+/* handle PATH: opens a file by its handle, which bypasses all directories (open_by_handle_at(2)). PATH is on
+ * the same file system. */
 static int open_handle(const struct arguments *given, struct value *value) {
     struct {
         unsigned bytes;
@@ -230,7 +231,7 @@ static int open_handle(const struct arguments *given, struct value *value) {
     if (directory < 0)
         return errno;
     if (syscall(SYS_name_to_handle_at, AT_FDCWD, PATH, &handle, &mount, 0) != 0) {
-        /* No handle can be had; the root of most file systems has inode 2. */
+        /* If handles are not supported, tries the root directory, whose inode is 2 on most file systems. */
         handle.bytes = 8;
         handle.type = 1;
         memset(handle.handle, 0, sizeof handle.handle);

@@ -1,4 +1,4 @@
-/* Attempts to use much: each gives how much it got before the system said no. */
+/* Attempts to exceed limits: each returns how much it got before the system refused. */
 #include "probe.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* fork COUNT: so many processes at once, besides this one. */
+/* fork COUNT: this many processes at the same time, besides this one. */
 static int fork_many(const struct arguments *given, struct value *value) {
     long wanted = number(given->text[0]), made = 0;
     int error = 0;
@@ -35,7 +35,8 @@ static int fork_many(const struct arguments *given, struct value *value) {
     return made == wanted ? 0 : error;
 }
 
-/* memory MEBIBYTES MILLISECONDS: written to, so that it is really there, and held for that time, as a limit may be watched. */
+/* memory MEBIBYTES MILLISECONDS: writes to the memory, so that it is really allocated, and keeps it for this
+ * time, because a limit may be enforced by a watcher. */
 static int use_memory(const struct arguments *given, struct value *value) {
     long wanted = number(given->text[0]);
     for (long have = 0; have < wanted; have++) {
@@ -49,7 +50,7 @@ static int use_memory(const struct arguments *given, struct value *value) {
     return 0;
 }
 
-/* files COUNT: so many open at once, besides those that are. */
+/* files COUNT: this many more open files at the same time. */
 static int open_many(const struct arguments *given, struct value *value) {
     (void)value;
     for (long have = 0; have < number(given->text[0]); have++)
@@ -73,7 +74,7 @@ static int lift_limit(const struct arguments *given, struct value *value) {
     return outcome(setrlimit((int)number(given->text[0]), &limit));
 }
 
-/* core: whether a crash leaves a core file: the signal's flag says so. */
+/* core: whether a crash writes a core file, according to the status of wait(2). */
 static int dump_core(const struct arguments *given, struct value *value) {
     int status = 0;
     (void)given;

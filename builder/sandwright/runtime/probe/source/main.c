@@ -1,22 +1,23 @@
-/* Attempts things inside a sandbox and says what came of each.
+/* Makes attempts inside a sandbox, and prints the result of each.
  *
- * Standard input holds a line for each attempt: WORD ID OPERATION [HEX ...]
- * where HEX are the operation's arguments, two digits a byte, `-` for an empty one. Standard output gets a line
- * for each: WORD ID ANSWER DETAIL
+ * Standard input contains a line for each attempt: WORD ID OPERATION [HEX ...]
+ * HEX are the operation's arguments, two digits for each byte, `-` for an empty one. The program writes a
+ * line for each attempt: WORD ID ANSWER DETAIL
  *
  *   ok HEX          it worked; HEX is its value, `-` for none
- *   errno NAME      it failed with that error, EROFS say
+ *   errno NAME      it failed with this error, such as EROFS
  *   signal NUMBER   it was killed by that signal
  *   late 0          it did not end within its time limit
  *   unknown NAME    there is no such operation on this system
  *
- * WORD is the caller's: it marks the lines that this program wrote. Each attempt is made by a process of its
- * own, so none disturbs another, whether it changes its identity, its root, its limits, or dies.
+ * WORD is chosen by the caller, and marks the lines that this program wrote. Each attempt is made in a
+ * process of its own, so that it does not disturb others if it changes its identity, its root or its limits,
+ * or dies.
  *
- * Where there is no standard input, the lines are arguments, and the program exits with a status of the caller's:
+ * Without standard input, the lines are arguments, and the program exits with the given status:
  *   probe --lines STATUS LINE ...
  *
- * With other words on the command line, only one attempt is made, in this very process:
+ * With other arguments, the program makes one attempt, in its own process:
  *   probe OPERATION [TEXT ...]
  * and its exit status is 0 for ok, 1 for a failure, 2 for an unknown operation.
  */
@@ -34,7 +35,7 @@
 
 enum { SECONDS = 10, MAX_LINE = 256 * 1024 };
 
-/* What an attempt's process leaves for the one that waits for it, in memory they share. */
+/* The result of an attempt, in memory that its process shares with the process that waits for it. */
 struct report {
     int done;
     int unknown;
@@ -80,7 +81,7 @@ static int digit(char letter) {
     return at ? (int)(at - digits) : -1;
 }
 
-/* Decode hex in place; what it becomes is shorter. */
+/* Decodes hex in place; the result is shorter. */
 static void add_argument(struct arguments *given, char *hex) {
     size_t length = 0;
     if (given->count == MAX_ARGUMENTS)
@@ -142,7 +143,7 @@ static void attempt_line(char *line, struct report *report) {
     } else {
         while (waitpid(child, &status, 0) < 0 && errno == EINTR)
             continue;
-        kill(-child, SIGKILL); /* what the attempt may have left running */
+        kill(-child, SIGKILL); /* kills processes that the attempt may have left */
     }
     answer(word, id, report, status);
 }

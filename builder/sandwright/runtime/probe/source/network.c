@@ -22,7 +22,7 @@ union address {
     struct sockaddr_un local;
 };
 
-/* The address that /etc/hosts has for a name, else the name itself: without DNS. */
+/* The address of a name in /etc/hosts, otherwise the name itself; does not use DNS. */
 static const char *listed(const char *name) {
     static char line[1024];
     const char *found = name;
@@ -37,7 +37,7 @@ static const char *listed(const char *name) {
     return found;
 }
 
-/* The length of an IP address in `address`, 0 when the text is none. */
+/* The length of the IP address in `address`; 0 if the text is not an address. */
 static socklen_t parse(union address *address, const char *text, const char *port) {
     const char *host = listed(text);
     memset(address, 0, sizeof *address);
@@ -54,7 +54,7 @@ static socklen_t parse(union address *address, const char *text, const char *por
     return 0;
 }
 
-/* connect(2) that does not wait for ever: ETIMEDOUT when nothing comes back. */
+/* connect(2) with a timeout: ETIMEDOUT if there is no reply. */
 static int connect_soon(int end, const union address *address, socklen_t length) {
     struct pollfd waiting = {.fd = end, .events = POLLOUT};
     int error = 0;
@@ -69,7 +69,7 @@ static int connect_soon(int end, const union address *address, socklen_t length)
     return getsockopt(end, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
-/* Connect, say a word, and give what comes back, if anything does. */
+/* Connects, sends a word, and returns the reply, if there is one. */
 static int tell(int type, const union address *address, socklen_t length, const struct arguments *given, int word,
                 struct value *value) {
     char reply[256];
@@ -105,7 +105,7 @@ static int tell_udp(const struct arguments *given, struct value *value) {
     return tell_ip(SOCK_DGRAM, given, value);
 }
 
-/* The address of a path, or of a name behind a NUL; 0 for one that is too long. */
+/* The address of a path, or with `skip` of an abstract name; returns 0 if it is too long. */
 static socklen_t local_address(union address *address, int skip, const struct arguments *given) {
     if (given->length[0] + (size_t)skip + 1 > sizeof address->local.sun_path)
         return 0;
@@ -133,7 +133,7 @@ static int tell_abstract(const struct arguments *given, struct value *value) {
     return tell_local(SOCK_STREAM, 1, given, value);
 }
 
-/* Listen at an address, connect to oneself, pass a byte. */
+/* Listens at an address, connects to it, and sends a byte. */
 static int own_listener(union address *address, socklen_t length) {
     int listener = socket(address->any.sa_family, SOCK_STREAM, 0);
     if (listener < 0 || bind(listener, &address->any, length) != 0 || listen(listener, 1) != 0)
@@ -160,7 +160,7 @@ static int own_local(int skip, const struct arguments *given) {
     return length ? own_listener(&address, length) : ENAMETOOLONG;
 }
 
-/* The file stays where no directory of the sandbox's own goes with it. */
+/* Removes the socket's file, which may be in a directory that outlives the sandbox. */
 static int own_unix(const struct arguments *given, struct value *value) {
     (void)value;
     int error = own_local(0, given);
@@ -174,7 +174,7 @@ static int own_abstract(const struct arguments *given, struct value *value) {
     return own_local(1, given);
 }
 
-/* bind ADDRESS PORT: to listen where others could reach it. */
+/* bind ADDRESS PORT: listens where other machines could connect. */
 static int bind_ip(const struct arguments *given, struct value *value) {
     union address address;
     socklen_t length = parse(&address, given->text[0], given->text[1]);
@@ -183,7 +183,7 @@ static int bind_ip(const struct arguments *given, struct value *value) {
     return end < 0 || bind(end, &address.any, length) != 0 ? errno : outcome(listen(end, 1));
 }
 
-/* serve ADDRESS PORT WORD MILLISECONDS: say a word to who connects first, and give what that says. */
+/* serve ADDRESS PORT WORD MILLISECONDS: sends a word to the first client, and returns its reply. */
 static int serve(const struct arguments *given, struct value *value) {
     union address address;
     socklen_t length = parse(&address, given->text[0], given->text[1]);
@@ -202,14 +202,14 @@ static int serve(const struct arguments *given, struct value *value) {
     return got < 0 ? errno : outcome(send(peer, given->text[2], given->length[2], 0));
 }
 
-/* socket FAMILY TYPE PROTOCOL: only made. */
+/* socket FAMILY TYPE PROTOCOL: only creates the socket. */
 static int make_socket(const struct arguments *given, struct value *value) {
     (void)value;
     return outcome(
         socket((int)number(given->text[0]), (int)number(given->text[1]), (int)number(given->text[2])));
 }
 
-/* pair: two connected Unix sockets. */
+/* pair: creates two connected Unix sockets. */
 static int make_pair(const struct arguments *given, struct value *value) {
     int ends[2];
     (void)given;

@@ -1,27 +1,27 @@
-/* What the parts of the probe program share. */
 #ifndef PROBE_H
 #define PROBE_H
 
-#define _GNU_SOURCE /* Linux' own calls, which each part includes headers for after this one */
+/* For system calls that only Linux has; each part includes system headers after this one. */
+#define _GNU_SOURCE
 
 #include <stddef.h>
 
 enum { MAX_ARGUMENTS = 8, MAX_VALUE = 64 * 1024 };
 
-/* One attempt's words, decoded: bytes that are followed by a NUL of ours. A missing one is an empty text. */
+/* The decoded arguments of an attempt, each followed by a NUL. A missing one is an empty text. */
 struct arguments {
     int count;
     char *text[MAX_ARGUMENTS];
     size_t length[MAX_ARGUMENTS];
 };
 
-/* What an attempt that worked has to say besides; `length` bytes of `bytes`. */
+/* The value of an attempt that succeeded: `length` bytes of `bytes`. */
 struct value {
     size_t length;
     char bytes[MAX_VALUE];
 };
 
-/* Attempts one thing. Gives 0 when it worked, else errno: the kernel's own word for why it did not. */
+/* Makes one attempt. Returns 0 if it succeeded, otherwise errno, the kernel's reason. */
 typedef int (*attempt)(const struct arguments *given, struct value *value);
 
 struct operation {
@@ -29,24 +29,24 @@ struct operation {
     attempt attempt;
 };
 
-/* Each part's operations, ended by one without a name. */
+/* The operations of each part; the last entry has no name. */
 extern const struct operation file_operations[];
 extern const struct operation process_operations[];
 extern const struct operation network_operations[];
 extern const struct operation limit_operations[];
 extern const struct operation secret_operations[];
 
-/* errno's name as in errno(3), NULL for one that has none here. */
+/* The name of an error, as in errno(3); NULL if it is not listed. */
 const char *errno_name(int number);
 
-/* A number as in strtol(3) with base 0: 0x…, 0…, decimal, negative. */
+/* Parses a number as strtol(3) with base 0 does: 0x…, 0…, decimal, negative. */
 long number(const char *text);
 
-/* Append to a value as far as there is room. */
+/* These append to a value, as far as there is room. */
 void say(struct value *value, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void say_bytes(struct value *value, const void *bytes, size_t length);
 
-/* 0 or errno, from what a system call gave. */
+/* Converts the result of a system call to 0 or errno. */
 int outcome(long result);
 
 #endif

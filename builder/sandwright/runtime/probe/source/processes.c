@@ -1,4 +1,5 @@
-/* Attempts on processes, capabilities, namespaces, chroot and mounts, and system calls; questions about the process. */
+/* Attempts on processes, capabilities, namespaces, chroot, mounts and system calls; questions about the
+ * process. */
 #include "probe.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ extern char **environ;
 #define FIRST given->text[0]
 #define SECOND given->text[1]
 
-/* echo TEXT: the text; a sign of life. */
+/* echo TEXT: returns the text, to show that the program runs. */
 static int echo(const struct arguments *given, struct value *value) {
     say_bytes(value, FIRST, given->length[0]);
     return 0;
@@ -41,7 +42,8 @@ static int identity(const struct arguments *given, struct value *value) {
     return 0;
 }
 
-/* environment [NAME]: the variable's value, ENOENT without one; without a name all, each ended by NUL. */
+/* environment [NAME]: the value of a variable, ENOENT if it is not set; without a name all variables, each
+ * ended by NUL. */
 static int environment(const struct arguments *given, struct value *value) {
     if (given->count == 0) {
         for (char **each = environ; *each; each++)
@@ -55,7 +57,7 @@ static int environment(const struct arguments *given, struct value *value) {
     return 0;
 }
 
-/* descriptors: a line for each that is open, what the program was started with and nothing else. */
+/* descriptors: the open descriptors that the program has inherited, one per line. */
 static int descriptors(const struct arguments *given, struct value *value) {
     (void)given;
     for (int each = 0; each < 1024; each++)
@@ -65,7 +67,8 @@ static int descriptors(const struct arguments *given, struct value *value) {
 }
 
 #ifdef __linux__
-/* directories: a line for each directory that any process has open, whose `..` reaches everything above it; not those of /proc. */
+/* directories: a line for each directory that any process has open, because its `..` leads to everything
+ * above it. Leaves out directories in /proc. */
 static int open_directories(const struct arguments *given, struct value *value) {
     (void)given;
     DIR *processes = opendir("/proc");
@@ -94,7 +97,7 @@ static int open_directories(const struct arguments *given, struct value *value) 
 }
 #endif
 
-/* setuid UID: to become another user; with nothing to gain, root. */
+/* setuid UID: switches to another user, usually root. */
 static int set_user(const struct arguments *given, struct value *value) {
     (void)value;
     return outcome(setuid((uid_t)number(FIRST)));
@@ -116,7 +119,8 @@ static int kill_process(const struct arguments *given, struct value *value) {
     return outcome(kill((pid_t)number(FIRST), (int)number(SECOND)));
 }
 
-/* run PROGRAM [WORD ...]: starts it without a shell; its exit status, 128 and the signal that ended it. */
+/* run PROGRAM [WORD ...]: starts a program without a shell; returns its exit status, or 128 and the signal
+ * that ended it. */
 static int run_program(const struct arguments *given, struct value *value) {
     char *words[MAX_ARGUMENTS + 1] = {NULL};
     int failed[2], error = 0, status = 0;
@@ -143,7 +147,7 @@ static int run_program(const struct arguments *given, struct value *value) {
     return 0;
 }
 
-/* exit STATUS, fault ADDRESS (one at which nothing is), sleep SECONDS: for runs of their own. */
+/* exit STATUS, fault ADDRESS (an unmapped one), sleep SECONDS: for separate runs. */
 static int exit_with(const struct arguments *given, struct value *value) {
     (void)value;
     exit((int)number(FIRST));
@@ -162,7 +166,7 @@ static int sleep_for(const struct arguments *given, struct value *value) {
     return 0;
 }
 
-/* terminal REQUEST: an ioctl on a new pseudo-terminal, which is the controlling one; with a byte to put in. */
+/* terminal REQUEST: an ioctl on a new controlling pseudo-terminal, with a byte to insert. */
 static int terminal_request(const struct arguments *given, struct value *value) {
     char input[64] = "x";
     (void)value;
@@ -178,7 +182,8 @@ static int terminal_request(const struct arguments *given, struct value *value) 
 
 static char page[4096];
 
-/* syscall NUMBER [ARGUMENT ...]: as the kernel has it; an argument `page` is the address of 4096 zero bytes. */
+/* syscall NUMBER [ARGUMENT ...]: makes a system call; an argument `page` is the address of 4096 zero
+ * bytes. */
 static int system_call(const struct arguments *given, struct value *value) {
     long words[MAX_ARGUMENTS] = {0};
     for (int at = 0; at < given->count; at++)
@@ -188,7 +193,7 @@ static int system_call(const struct arguments *given, struct value *value) {
     return outcome(result);
 }
 
-/* syscall32 NUMBER [ARGUMENT]: the same through the gate of 32-bit programs (i386's numbers). */
+/* syscall32 NUMBER [ARGUMENT]: makes a system call through the 32-bit entry (numbers of i386). */
 static int system_call_32(const struct arguments *given, struct value *value) {
 #ifdef __x86_64__
     long result = number(FIRST);
@@ -210,13 +215,13 @@ static int mount_at(const struct arguments *given, struct value *value) {
     return outcome(mount(FIRST, SECOND, given->text[2], (unsigned long)number(given->text[3]), NULL));
 }
 
-/* umount TARGET: at once, even while it is used. */
+/* umount TARGET: detaches it, even while it is in use. */
 static int unmount(const struct arguments *given, struct value *value) {
     (void)value;
     return outcome(umount2(FIRST, MNT_DETACH));
 }
 
-/* pivot DIRECTORY: it becomes the root. */
+/* pivot DIRECTORY: makes the directory the root. */
 static int pivot(const struct arguments *given, struct value *value) {
     (void)value;
     return outcome(syscall(SYS_pivot_root, FIRST, FIRST));
@@ -228,7 +233,7 @@ static int unshare_namespaces(const struct arguments *given, struct value *value
     return outcome(unshare((int)number(FIRST)));
 }
 
-/* clone FLAGS: a child that ends at once. */
+/* clone FLAGS: creates a child that exits at once. */
 static int clone_child(const struct arguments *given, struct value *value) {
     (void)value;
     long child = syscall(SYS_clone, number(FIRST) | SIGCHLD, 0L, 0L, 0L, 0L);
@@ -237,7 +242,7 @@ static int clone_child(const struct arguments *given, struct value *value) {
     return outcome(child);
 }
 
-/* enter PATH FLAGS: setns(2) into a namespace that a file stands for. */
+/* enter PATH FLAGS: enters a namespace through its file (setns(2)). */
 static int enter_namespace(const struct arguments *given, struct value *value) {
     (void)value;
     int file = open(FIRST, O_RDONLY | O_CLOEXEC);
@@ -255,7 +260,7 @@ static int set_host_name(const struct arguments *given, struct value *value) {
     return outcome(sethostname(FIRST, given->length[0]));
 }
 
-/* trace PID, peek PID: of another process, 0 meaning the parent, which waits for us. */
+/* trace PID, peek PID: another process; 0 means the parent, which waits for this one. */
 static pid_t target(const struct arguments *given) {
     return number(FIRST) ? (pid_t)number(FIRST) : getppid();
 }
@@ -272,7 +277,7 @@ static int peek(const struct arguments *given, struct value *value) {
     return outcome(syscall(SYS_process_vm_readv, target(given), &local, 1UL, &remote, 1UL, 0UL));
 }
 
-/* raise: all capabilities of the bounding set, asked for as root would (capset(2), version 3). */
+/* raise: requests all capabilities of the bounding set, as root would (capset(2), version 3). */
 static int raise_capabilities(const struct arguments *given, struct value *value) {
     struct {
         unsigned version;

@@ -1,4 +1,5 @@
-/* Attempts on secrets: calling what runs on the host, and looking for what must be nowhere. */
+/* Attempts on secrets: calls programs that run on the host, and searches for data that must not exist
+ * inside. */
 #include "probe.h"
 
 #include <dirent.h>
@@ -17,7 +18,7 @@
 
 enum { MAX_FILES = 5000, MAX_DEPTH = 40, BLOCK = 64 * 1024, MAX_BYTES = 4 * 1024 * 1024 };
 
-/* call PROGRAM [WORD ...]: looked for on PATH; `status N` and then all that it wrote. */
+/* call PROGRAM [WORD ...]: searches PATH; returns `status N`, then all output. */
 static int call_program(const struct arguments *given, struct value *value) {
     char *words[MAX_ARGUMENTS + 1] = {NULL}, block[4096];
     static struct value said;
@@ -48,7 +49,7 @@ static int call_program(const struct arguments *given, struct value *value) {
     return 0;
 }
 
-/* A search: the words, the searched files, and the places found. */
+/* A search: the needle, the number of searched files, and the files found. */
 struct search {
     const char *needle;
     size_t length;
@@ -78,7 +79,7 @@ static void look_into(struct search *search, const char *path) {
     close(file);
 }
 
-/* Directories of the kernel are no place for files; a device would be read without an end. */
+/* Directories of the kernel contain no ordinary files, and reading a device might never end. */
 static int is_kernels(const char *path) {
     return strcmp(path, "/proc") == 0 || strcmp(path, "/sys") == 0 || strcmp(path, "/dev") == 0;
 }
@@ -103,7 +104,7 @@ static void walk(struct search *search, const char *directory, int depth) {
     closedir(opened);
 }
 
-/* search NEEDLE DIRECTORY ...: the files that hold it, a line for each; then how many were looked at. */
+/* search NEEDLE DIRECTORY ...: the files that contain it, one per line, then the number of files searched. */
 static int search_files(const struct arguments *given, struct value *value) {
     struct search search = {FIRST, given->length[0], 0, value};
     for (int each = 1; each < given->count; each++)
@@ -112,7 +113,7 @@ static int search_files(const struct arguments *given, struct value *value) {
     return search.length ? 0 : EINVAL;
 }
 
-/* search-processes NEEDLE: the same in what the kernel tells of processes, their arguments and variables. */
+/* search-processes NEEDLE: the same in what /proc shows of processes, such as arguments and variables. */
 static int search_processes(const struct arguments *given, struct value *value) {
     static const char *const names[] = {"cmdline", "environ", "comm", "mountinfo"};
     struct search search = {FIRST, given->length[0], 0, value};
