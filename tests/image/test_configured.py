@@ -402,7 +402,7 @@ def mounts(place: Path) -> set[str]:
         "/run/",
         "/var/run/",
     )
-    others = ("/tmp/pytest-of-", *stores)
+    others = ("/tmp/pytest-of-", "/var/tmp/sandwright-", *stores)
     return {point for point in points if point.startswith(f"{place}/") or not point.startswith(others)}
 
 
