@@ -394,7 +394,9 @@ def test_a_large_directory_that_git_ignores_hides_nothing_of_the_project(
     ("names", "command"),
     [
         (["pyproject.toml", "tests/test_a.py"], "python3 -m pytest"),
-        (["setup.py", "a.py"], "python3 -m unittest"),
+        (["setup.py", "test_a.py"], "python3 -m unittest"),
+        (["setup.py", "a.py"], ""),
+        (["requirements.txt", "mkdocs.yml"], ""),
         (["package.json"], "npm test"),
         (["package.json", "yarn.lock"], "yarn test"),
         (["package.json", "pnpm-lock.yaml"], "pnpm test"),

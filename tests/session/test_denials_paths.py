@@ -229,10 +229,32 @@ def test_the_key_that_lifts_a_rule_is_named(project: Project) -> None:
             "to open it, add filesystem.unprotect: "
             f"[{{path: {project.root}/.pre-commit-config.yaml, reason: …}}]",
         ),
-        new: (None, f"create {new} on the host first; then `filesystem: {{write: ['{new}']}}` allows it"),
+        new: (
+            None,
+            f"create {new} on the host first; then `filesystem: {{write: ['{new}']}}` allows it; "
+            "or give the project a home of its own: `run --preset own-home`",
+        ),
     }
     assert "no known edit" not in said
     Path(new).touch()
     opened = policy.replace("[$PROJECT]", f"[$PROJECT, '{new}']")
     found, _ = _run(project, script, new, policy=opened)
     assert new not in {each["what"] for each in found}, "the advice helps"
+
+
+def test_a_cache_of_a_tool_is_proposed_by_its_word(project: Project) -> None:
+    """Not the whole of `~/.cache`, in which the tool could not create its directory."""
+    (project.home / ".cache").mkdir(exist_ok=True)
+    script = (
+        "import contextlib, os, sys\n"
+        "with contextlib.suppress(OSError):\n"
+        "    os.mkdir(os.environ.get('CCACHE_DIR', sys.argv[1]))\n"
+    )
+    path = f"{project.home}/.cache/ccache"
+    policy = f"schema: 1\nmethod: bwrap\nfilesystem: {{read: [/, '{project.home}'], write: [$PROJECT]}}\n"
+    found, _ = _run(project, script, path, policy=policy)
+    assert [(each["what"], each["edit"], each["advice"]) for each in found] == [
+        (path, None, "to keep a cache of ccache for this project, add `cache: [ccache]`"),
+    ]
+    found, _ = _run(project, script, path, policy=f"{policy}cache: [ccache]\n")
+    assert found == [], "the advice helps"

@@ -11,8 +11,8 @@ from sandwright.learn import profile
 from sandwright.learn.attempt import RecordedCommand, recording_method
 from sandwright.learn.learn import ALLOW_NETWORK, Learned, Learner
 from sandwright.learn.proposal import difference
-from sandwright.learn.tables import KEPT
 from sandwright.outputs import write_output
+from sandwright.policy.names import cache_word
 from sandwright.session.access_log import AccessLog, access_log_lines, read_access_log
 from sandwright.session.denials import printable_line as shown
 from sandwright.user_dirs import find_above
@@ -138,9 +138,7 @@ def _requested_lines(learner: Learner, learned: Learned) -> Iterator[str]:
         yield "requested but not proposed, because the current policy or the preset `default` denies it:"
     home = learner.current.facts.home
     for (what, kind), why in requested[:_MOST_LINES]:
-        tool = next(
-            (cache for target, cache in KEPT.items() if f"{what}/".startswith(f"{home}{target[1:]}/")), ""
-        )
+        tool = cache_word(what, home)
         hint = (
             f"; `cache: [{tool}]` gives {tool} one of this project's own" if tool and kind == "write" else ""
         )

@@ -71,7 +71,7 @@ LANGUAGES = (
         ),
         try_out=(
             ("python3 -m pytest", ("conftest.py", "*/conftest.py", "pytest.ini", "*/test_*.py")),
-            ("python3 -m unittest", ("*",)),
+            ("python3 -m unittest", ("test*.py", "*/test*.py")),
         ),
     ),
     Language(

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sandwright.learn.needs import Bounds
-from sandwright.learn.tables import HOMES, KEPT, MOST_GRANTS, NEVER_WHOLE, ROOTS, SIBLINGS
+from sandwright.learn.tables import HOMES, MOST_GRANTS, NEVER_WHOLE, ROOTS, SIBLINGS
+from sandwright.policy.names import CACHE_DIRECTORIES
 from sandwright.policy.paths import ancestors, is_inside
 
 
@@ -93,7 +94,7 @@ def write_grants(writes: Mapping[str, set[str]], bounds: Bounds) -> list[PathGra
 
 def _thing(path: str, home: str, whole: Callable[[str], bool]) -> tuple[str, str]:
     """What a path is a part of, by the tables, and what that is; else itself."""
-    for cache_path, tool in KEPT.items():
+    for cache_path, tool in CACHE_DIRECTORIES.items():
         cache = _at_home(cache_path, home)
         if (path == cache or path.startswith(f"{cache}/")) and whole(cache):
             return cache, f"a cache of {tool}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -23,32 +22,6 @@ ROOTS: tuple[RootKind, ...] = (
     RootKind("a module of Go", ("go.mod",)),
 )
 """The nearest directory above a path that is one of these is granted in its place."""
-
-KEPT: Mapping[str, str] = {
-    "~/.cargo/registry": "cargo",
-    "~/.cargo/git": "cargo",
-    "~/go/pkg/mod": "go",
-    "~/.cache/go-build": "go",
-    "~/.cache/pip": "pip",
-    "~/.cache/uv": "uv",
-    "~/.npm": "npm",
-    "~/.local/share/pnpm/store": "pnpm",
-    "~/.m2/repository": "maven",
-    "~/.gradle": "gradle",
-    "~/.cache/ccache": "ccache",
-    "~/.ccache": "ccache",
-    "~/.cache/yarn": "yarn",
-    "~/.yarn/berry": "yarn",
-    "~/.bun/install/cache": "bun",
-    "~/.cache/composer": "composer",
-    "~/.composer": "composer",
-    "~/.nuget/packages": "nuget",
-    "~/.cache/pypoetry": "poetry",
-    "~/.cache/pre-commit": "pre-commit",
-    "~/.cache/ms-playwright": "playwright",
-    "~/.bundle": "bundler",
-}
-"""Caches of tools, which are one thing, with the word of the policy's field `cache`."""
 
 _SYSTEM = (
     "/ /boot /data /dev /dev/shm /etc /home /media /mnt /opt /proc /root /run /run/user /srv /sys /tmp /var "

@@ -87,6 +87,40 @@ CACHES: Mapping[str, Mapping[str, str]] = {
 }
 """Caches that a project may keep between runs, with the variables by which their tools find them."""
 
+CACHE_DIRECTORIES: Mapping[str, str] = {
+    "~/.cargo/registry": "cargo",
+    "~/.cargo/git": "cargo",
+    "~/go/pkg/mod": "go",
+    "~/.cache/go-build": "go",
+    "~/.cache/pip": "pip",
+    "~/.cache/uv": "uv",
+    "~/.npm": "npm",
+    "~/.local/share/pnpm/store": "pnpm",
+    "~/.m2/repository": "maven",
+    "~/.gradle": "gradle",
+    "~/.cache/ccache": "ccache",
+    "~/.ccache": "ccache",
+    "~/.cache/yarn": "yarn",
+    "~/.yarn/berry": "yarn",
+    "~/.bun/install/cache": "bun",
+    "~/.cache/composer": "composer",
+    "~/.composer": "composer",
+    "~/.nuget/packages": "nuget",
+    "~/.cache/pypoetry": "poetry",
+    "~/.cache/pre-commit": "pre-commit",
+    "~/.cache/ms-playwright": "playwright",
+    "~/.bundle": "bundler",
+}
+"""Where tools keep their caches in a home, with the words of the policy's field `cache`."""
+
+
+def cache_word(path: str, home: str) -> str:
+    """The word of `cache` for the tool whose cache holds the path; "" if it is in none."""
+    return next(
+        (word for at, word in CACHE_DIRECTORIES.items() if f"{path}/".startswith(f"{home}{at[1:]}/")), ""
+    )
+
+
 GIT_GRANTS: Mapping[str, str] = {
     "worktree": "the repository of a linked work tree may be written",
     "config": "configuration of repositories may be written",

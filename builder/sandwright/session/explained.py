@@ -17,6 +17,7 @@ from typing import Literal
 
 from sandwright.errors import SandwrightError
 from sandwright.policy.explain import how_to_lift
+from sandwright.policy.names import cache_word
 from sandwright.policy.paths import is_inside
 from sandwright.policy.provenance import LAYERS
 from sandwright.policy.resolved import ResolvedPolicy
@@ -114,7 +115,7 @@ def path_denials(accesses: Iterable[Access], resolve: Resolve) -> Denials:
     policy = resolve([])
     refused = refused_paths(accesses, policy)
     remaining, refused = len(refused[MOST:]), refused[:MOST]
-    allowing = edits([each for each in refused if not _opens_whole_home(each.granted, policy)], resolve)
+    allowing = edits([each for each in refused if not _has_better_advice(each, policy)], resolve)
     found: Denials = []
     for each in refused:
         field, source = _blamed(each.rule, policy)
@@ -147,10 +148,25 @@ def _lifting_key(refused: DeniedPath, policy: ResolvedPolicy) -> str:
     path = printable_line(refused.path)
     if refused.rule is not None and (refused.rule.kind == "deny" or _is_protected(refused.rule)):
         return how_to_lift(refused.rule, path, _PROJECT_RANK)
+    if word := _cache_to_add(refused, policy):
+        return f"to keep a cache of {word} for this project, add `cache: [{word}]`"
     if _opens_whole_home(refused.granted, policy):
         edit = f"filesystem: {{{refused.access}: ['{path}']}}"
-        return f"create {path} on the host first; then `{edit}` allows it"
+        own_home = "or give the project a home of its own: `run --preset own-home`"
+        return f"create {path} on the host first; then `{edit}` allows it; {own_home}"
     return ""
+
+
+def _has_better_advice(refused: DeniedPath, policy: ResolvedPolicy) -> bool:
+    """Whether an edit that lists the path would be worse than the advice of `_lifting_key`."""
+    return _opens_whole_home(refused.granted, policy) or bool(_cache_to_add(refused, policy))
+
+
+def _cache_to_add(refused: DeniedPath, policy: ResolvedPolicy) -> str:
+    """The word of `cache` that moves a tool's refused writes to a cache of the project; "" if none would."""
+    word = cache_word(refused.path, policy.facts.home) if refused.how == "read-only" else ""
+    listed = {each.value for each in policy.settings.items("cache")}
+    return "" if word in listed else word
 
 
 def _opens_whole_home(path: str, policy: ResolvedPolicy) -> bool:
