@@ -135,7 +135,7 @@ CHANGES: dict[str, tuple[Weaken | Granted, str]] = {
         without_words("--ro-bind", "{write}/in-the-way", "{write}/in-the-way"), "links/move-file",
     ),
     "the refusal of links in a Git directory": (
-        launcher("links.c", "        fault = EPERM; /*", "        fault = 0; /*"), "links/git",
+        launcher("links.c", "        fault = EPERM;", "        fault = 0;"), "links/git",
     ),
     "the mount of a Git directory": (
         without_words("--bind", "{write}/.git", "{write}/.git"), "links/git links/move-repository",

@@ -169,8 +169,8 @@ def load_definition(folder: Path) -> ImageDefinition:
     Raise DocumentError with all its faults, also for a `source` that is no regular file below the directory.
     """
     real = without_links(folder)
+    source = _read_definition(folder, real)
     with quoting_no_link(real / FILE, str(folder / FILE)):
-        source = _read_definition(folder, real)
         found = replace(decode(ImageDefinition, source), folder=folder, real=real)
         keys = source.data if isinstance(source.data, dict) else {}
         source.refuse([*_base_faults(found, keys), *_path_faults(found), *_account_faults(found)])
@@ -324,7 +324,8 @@ def _read_definition(folder: Path, real: Path) -> Document:
     except OSError as error:
         problem = Problem(0, 0, "", f"can't be read: {error.strerror}")
         raise DocumentError(str(path), [problem]) from None
-    return parse_yaml(raw, file=str(path))
+    with quoting_no_link(real / FILE, str(path)):
+        return parse_yaml(raw, file=str(path))
 
 
 def _source_fault(folder: Path, source: str) -> str | None:
