@@ -72,10 +72,10 @@ def open_named(path: Path | str) -> BinaryIO:
 
 @contextlib.contextmanager
 def quoting_no_link(path: Path | str, display_name: str) -> Iterator[None]:
-    """Replace the faults that a `with` block finds in a document by one that quotes nothing, if it is a link.
+    """If a document is a link, replace the DocumentError of a `with` block by one without quotations.
 
-    In a stranger's project a link can lead to your secrets, and faults quote keys and values. A link in /dev
-    stands for a file that the shell has opened.
+    In a stranger's project a link can lead to your secrets, and error messages quote keys and values. A link
+    in /dev stands for a file that the shell has opened.
     """
     try:
         yield

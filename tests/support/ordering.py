@@ -16,7 +16,7 @@ from support.locks import changes_accounts, starts_sandboxes
 
 
 def in_parts(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
-    """All items, in as many parts as there are workers, one part behind the other."""
+    """All items, in as many parts as there are workers, one part after the other."""
     accounts = [item for item in items if changes_accounts(item)]
     others = [item for item in items if not changes_accounts(item)]
     sandboxes = _dealt([item for item in others if starts_sandboxes(item)], workers)
@@ -40,7 +40,10 @@ def _divided(items: Sequence[pytest.Item], parts: int) -> list[list[pytest.Item]
 
 
 def _dealt(items: Sequence[pytest.Item], parts: int) -> list[pytest.Item]:
-    """Modules like cards, so that each part has some of each directory. Those with slow tests come first."""
+    """Deal out the modules in turn, so that each part gets some of each directory.
+
+    In each part, modules with slow tests come first.
+    """
     modules: dict[object, list[pytest.Item]] = {}
     for item in items:
         modules.setdefault(item.path, []).append(item)

@@ -176,7 +176,7 @@ def _loose_refs(fd: int, path: str, *, depth: int, counter: Iterator[int]) -> It
 
 
 def _add_ref(names: dict[str, str], name: str, value: str) -> None:
-    """Keep a ref whose value is a commit's name; skip symbolic ones (refs/remotes/origin/HEAD)."""
+    """Keep a ref that names a commit directly; skip symbolic refs (refs/remotes/origin/HEAD)."""
     if name.startswith("refs/") and is_ref(name) and _HEX.fullmatch(value):
         names[name] = value
     if len(names) > MAX_REFS:
