@@ -30,6 +30,7 @@ from sandwright.errors import BuildError, DocumentError, HostError, UsageError
 from sandwright.image.additions import checksums
 from sandwright.image.aptsources import SUITES
 from sandwright.image.definition import ImageDefinition, load_catalogue, load_definition
+from sandwright.image.lock import load_lock
 from sandwright.image.schema import definition_schema
 from sandwright.image.sections import Config, DebianBase, Directory, ImageFile, ImageGroup, ImageUser, Link
 from sandwright.release.sources import collect_sources
@@ -369,13 +370,14 @@ def test_a_source_must_not_lead_out(tmp_path: Path) -> None:
         load_definition(folder)
 
 
-@pytest.mark.parametrize("load", [load_definition, lambda folder: load_vex(folder / "image.yaml")])
+@pytest.mark.parametrize("load", [load_definition, lambda folder: load_vex(folder / "image.yaml"), load_lock])
 def test_faults_of_a_link_quote_nothing_of_the_file(load: Callable[[Path], object], tmp_path: Path) -> None:
     """As of a policy: a stranger's link can lead to your secrets."""
-    (tmp_path / "credentials").write_text("aws_secret_access_key: s3cr3t\n")
+    (tmp_path / "credentials").write_text('{"aws_secret_access_key": "s3cr3t"}\n')
     folder = tmp_path / "image"
     folder.mkdir()
-    (folder / "image.yaml").symlink_to(tmp_path / "credentials")
+    for name in ("image.yaml", "lock.json"):
+        (folder / name).symlink_to(tmp_path / "credentials")
     with pytest.raises(DocumentError, match="the file to which this link leads is not valid") as caught:
         load(folder)
     assert "s3cr3t" not in str(caught.value)

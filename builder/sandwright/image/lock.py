@@ -38,7 +38,7 @@ from sandwright.image.lockfile import (
     write_file,
 )
 from sandwright.image.sections import DebianBase
-from sandwright.reading import read_unlinked
+from sandwright.reading import quoting_no_link, read_unlinked
 
 PackageFormat = Literal["deb", "apk"]
 LanguagePackage: TypeAlias = LockedWheel | LockedNpm
@@ -197,7 +197,9 @@ def load_lock(folder: Path) -> Lock:
 
     Raise NotLocked when there is none; DocumentError, with every fault, when it is not one.
     """
-    return parse_lock(read_file(folder), file=str(folder / FILE))
+    raw = read_file(folder)
+    with quoting_no_link(folder / FILE, str(folder / FILE)):
+        return parse_lock(raw, file=str(folder / FILE))
 
 
 def parse_lock(raw: bytes, *, file: str) -> Lock:
