@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import resource
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -102,13 +104,21 @@ def ports(opened: Inspected) -> dict[str, int]:
     return {"launchers": opened.entrance[0], "squid": opened.proxy.port, "haproxy": int(words["SW_OUT"])}
 
 
+def arguments(directory: Path) -> list[bytes]:
+    """The arguments of a process by its directory in /proc; none for one that has ended."""
+    try:
+        return (directory / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
 def haproxy(opened: Inspected) -> tuple[int, dict[str, str]]:
     """The process of the inspecting proxy, and its environment."""
     named = f"{opened.folder}/haproxy.cfg".encode()
     found = next(
         each
         for each in Path("/proc").glob("[0-9]*")
-        if named in (words := (each / "cmdline").read_bytes().split(b"\0")) and b"haproxy" in words[0]
+        if named in (words := arguments(each)) and b"haproxy" in words[0]
     )
     environment = (found / "environ").read_text().split("\0")
     return int(found.name), {name: value for name, _, value in (each.partition("=") for each in environment)}
@@ -239,10 +249,22 @@ def test_a_proxy_that_was_taken_over_has_its_way_and_no_other(taken_over: dict[s
 # --- A sandbox that was taken over -------------------------------------------------------------------------
 
 
+@contextlib.contextmanager
+def all_descriptors() -> Iterator[None]:
+    """As many open files as this process may have: a normal user begins with 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def test_connections_that_say_nothing_hold_up_nobody(opened: Inspected) -> None:
     """A thousand that are half open, some with half a request, while others go on."""
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(all_descriptors())
         for number in range(1000):
             first = CONNECT[: number % len(CONNECT)]
             stack.enter_context(opened.connection(first))

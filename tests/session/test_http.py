@@ -25,6 +25,7 @@ from pathlib import Path
 
 import pytest
 
+from sandwright import process
 from sandwright.session.http_secrets import placeholder
 from support.canary import Canary, canary
 from support.companyproxy import company_proxy
@@ -299,4 +300,4 @@ def test_a_placeholder_has_the_shape_and_nothing_of_the_secret(secret: str, kept
 
 def test_the_programs_are_here() -> None:
     """The tests above do nothing without them, where they are required."""
-    assert all(map(shutil.which, ("haproxy", "squid", "openssl")))
+    assert all(map(process.find, ("haproxy", "squid", "openssl")))

@@ -126,6 +126,9 @@ def _store(name: str) -> Iterator[dict[str, str]]:
         finally:
             removal = (program, "rm", "--all", "--force", "--time", "0")
             process.run(*removal, env=environment, timeout=60, check=False)
+            if os.geteuid() != 0:  # files of layers belong to subordinate ids
+                store = (program, "unshare", "rm", "--recursive", "--force", place / "store")
+                process.run(*store, env=environment, timeout=60, check=False)
             end_pause(place / "tmp")
             _unmount(place)
 
