@@ -10,13 +10,15 @@ function Mask:new()
     return setmetatable({ secrets = {}, masked = 0 }, Mask)
 end
 
--- A secret is what stands behind its scheme; for Basic, the password in it, too.
+-- A secret is what stands behind its scheme; for Basic, the password in it, too. The key of a signature has several words.
 local function secrets_of(txn)
     local found = {}
     local number, value = 1, txn:get_var("txn.secret_1")
     while value do -- a request that lacks one is refused
         local secret = value:match("[^ ]+$")
-        found[#found + 1] = secret
+        for word in (value:match("^AWS4%-HMAC%-SHA256 (.+)$") or secret):gmatch("[^ ]+") do
+            found[#found + 1] = word
+        end
         local plain = value:match("^[Bb]asic ") and txn.c:b64dec(secret)
         found[#found + 1] = plain and plain:match(":(.+)$")
         number = number + 1

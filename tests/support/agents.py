@@ -1,4 +1,4 @@
-"""Coding agents for tests. A thorough run installs them from npm and PyPI, and keeps them in the cache."""
+"""Coding agents and their tools: a thorough run installs them from npm and PyPI, and caches them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from support.thorough import THOROUGH
 
 PACKAGES: Mapping[str, str] = {
     "aider": "aider-chat==0.86.2",
+    "aws": "awscli==1.46.3",
     "claude": "@anthropic-ai/claude-code@2.1.332",
     "codex": "@openai/codex@0.171.0",
     "copilot": "@github/copilot@1.0.102",

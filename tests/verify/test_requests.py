@@ -1,6 +1,7 @@
 """The probes of the inspecting proxy: they pass here, and fail with a rule that is too wide.
 
 Tests of verify/requests.py.
+Tests of verify/signed_requests.py.
 Tests of evaluate/explain/haproxy.py: what a rule too many would let through.
 """
 
@@ -17,7 +18,16 @@ from sandwright.policy.facts import CERTIFICATES, HostFacts
 from sandwright.policy.load import layer, run_layer
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.haproxy import haproxy_configuration
-from sandwright.verify.requests import ALLOWED, HOST, REFUSED, SECRET, SETTINGS, TOOLS, request_outcomes
+from sandwright.verify.requests import (
+    ALLOWED,
+    HOST,
+    REFUSED,
+    SECRET,
+    SETTINGS,
+    SIGNATURE,
+    TOOLS,
+    request_outcomes,
+)
 from sandwright.verify.verdict import Verdict
 
 pytestmark = pytest.mark.needs("squid", "haproxy", "openssl", "setpriv")
@@ -44,7 +54,7 @@ def _verdicts() -> dict[str, Verdict]:
 
 def test_the_proxy_of_this_machine_passes() -> None:
     assert any(HOST in each for each in SETTINGS)
-    assert _verdicts() == dict.fromkeys((ALLOWED, REFUSED, TOOLS, SECRET), Verdict.PASS)
+    assert _verdicts() == dict.fromkeys((ALLOWED, REFUSED, TOOLS, SECRET, SIGNATURE), Verdict.PASS)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +66,7 @@ def test_the_proxy_of_this_machine_passes() -> None:
         ("use_backend filter_2 if tools", "# none", TOOLS),
         ("acl tools path -m reg -i '^(/|%2[Ff])mcp((/|%2[Ff]).*)?$'", "acl tools path -m str /mcp", TOOLS),
         ("given_1 !placeholder_1", "given_1 placeholder_1 !given_1", SECRET),
+        ("!{ var(txn.verified) -m found }", "{ var(txn.verified) -m str x }", SIGNATURE),
     ],
 )
 def test_a_rule_that_is_too_wide_fails(

@@ -86,7 +86,7 @@ def write_inspection(plan: InspectionPlan, directory: Path, share: Callable[[Pat
     files: dict[str, bytes] = {
         "haproxy.cfg": plan.configuration.replace(DIRECTORY, str(directory)).encode(),
         **{name: bytes.fromhex(text) for name, text in plan.filters.items()},
-        "mask.lua": plan.mask.encode(),
+        **{name: text.encode() for name, text in plan.programs.items()},
         AUTHORITIES: plan.authorities.encode(),
         **dict.fromkeys(MAPS, b""),
     }

@@ -17,7 +17,7 @@ from sandwright.host import collect_host
 from sandwright.launcher.restrict import Restriction
 from sandwright.policy.facts import CERTIFICATES
 from sandwright.policy.resolved import ResolvedPolicy
-from sandwright.render.haproxy import filter_rules, haproxy_configuration, mask_program
+from sandwright.render.haproxy import filter_rules, haproxy_configuration, lua_programs
 from sandwright.render.proxyfacts import DIRECTORY
 from sandwright.render.restricted import host_architecture, restricting_launcher
 from sandwright.seccomp.closing import closing_filter
@@ -58,7 +58,7 @@ def plan_inspection(policy: ResolvedPolicy, account: SquidAccount | None) -> Ins
     words = restriction.argv(launcher, *(f"{DIRECTORY}/http/{name}" for name in filters))
     return InspectionPlan(
         haproxy_configuration(policy, f"{DIRECTORY}/http/{AUTHORITIES}"),
-        mask_program(policy),
+        lua_programs(policy),
         tuple((each.host, each.port) for each in policy.network.http),
         authorities,
         (*words, program, "-db", "-f", f"{DIRECTORY}/http/haproxy.cfg"),

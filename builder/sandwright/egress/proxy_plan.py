@@ -28,7 +28,7 @@ class SquidAccount:
 class InspectionPlan:
     """An inspecting proxy (haproxy) that can be started; no secret is in it.
 
-    `mask` is the program of its filter, empty without secrets.
+    `programs` are its programs in Lua by file.
 
     `hosts` are those of `network.http`, in the order of its sockets. `authorities` are the certificates that
     it believes hosts by. `command` are the words that start it restricted, `filters` its filters of
@@ -37,7 +37,7 @@ class InspectionPlan:
     """
 
     configuration: str
-    mask: str
+    programs: dict[str, str]
     hosts: tuple[tuple[str, int], ...]
     authorities: str = field(repr=False)
     command: tuple[str, ...]

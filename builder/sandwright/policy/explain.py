@@ -325,7 +325,7 @@ def _env(policy: ResolvedPolicy, name: str) -> Explanation:
             "env", name, allowed=True, ground=RuleReason(f"set {name}: {item.value}", item.source)
         )
     for secret in policy.credentials.http:
-        if secret.variable == name:
+        if name in secret.variables:
             ground = RuleReason(f"http {secret.host}: a placeholder stands in its place", secret.source)
             return Explanation("env", name, allowed=False, ground=ground)
     if name in environment.secret:

@@ -20,6 +20,12 @@ KINDS = ("env", "file", "keyring", "cmd")
 FILE_LIFETIME, LIFETIME = 60, 3600
 """Seconds after which a secret is read again: from a file, and from elsewhere."""
 
+SIGNATURE = "AWS4-HMAC-SHA256"
+"""The scheme of requests that are signed: AWS Signature Version 4. The secret is no part of them."""
+
+SIGNATURE_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+"""The variables that the AWS command line and SDKs read a key from; the last one for a temporary key."""
+
 _HEADER = re.compile(r"[a-z][a-z0-9-]{0,63}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
 _FRAMING = frozenset((
@@ -48,10 +54,23 @@ class HttpCredential:
     source: PolicySource
 
     @property
+    def signs(self) -> bool:
+        """Whether the proxy signs requests with the secret instead of sending it."""
+        return self.scheme == SIGNATURE
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables that have placeholders inside."""
+        if self.signs:
+            return SIGNATURE_VARIABLES
+        return (self.variable,) if self.variable else ()
+
+    @property
     def use(self) -> str:
         """Which secret goes where."""
         host = self.host if self.port == PORT else f"{self.host}:{self.port}"
-        return f"{self.origin}, to {host} as {self.header}"
+        how = "in the signatures of requests" if self.signs else f"as {self.header}"
+        return f"{self.origin}, to {host} {how}"
 
     def same_use(self, other: HttpCredential) -> bool:
         """Whether another entry sends the same secret in the same header to the same host."""
@@ -84,6 +103,8 @@ def header_scheme(text: str) -> str:
         raise ValueError(f"{quoted(text)} is no scheme, like Bearer")
     if text.lower() == "basic":
         raise ValueError("Basic is not possible: clients encode the placeholder together with a name")
+    if text.lower().startswith("aws4-") and text != SIGNATURE:
+        raise ValueError(f"{quoted(text)}: of the signatures of AWS, only {SIGNATURE} is possible")
     return text
 
 

@@ -19,7 +19,9 @@ from sandwright.policy.hosts import HostPattern, host_pattern
 from sandwright.policy.phrasing import quoted
 from sandwright.policy.provenance import PolicySource
 
-HttpReason = Literal["host", "spelling", "override", "upgrade", "rule", "credential", "call", "tool"]
+HttpReason = Literal[
+    "host", "spelling", "override", "upgrade", "rule", "credential", "signature", "call", "tool"
+]
 """Why a request is refused; `render.proxyfacts` says each in a sentence."""
 
 PORT = 443

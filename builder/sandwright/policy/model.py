@@ -352,7 +352,10 @@ class HttpCredentialSection:
     """The header: `x-api-key`, `authorization`."""
 
     scheme: HeaderScheme | None = None
-    """The word before the secret: `Bearer`. Absent: none."""
+    """The word before the secret: `Bearer`. Absent: none.
+
+    With `AWS4-HMAC-SHA256` the secret is a key of AWS, and requests are signed with it.
+    """
 
     from_: SecretSource = field(metadata={"key": "from"})
     """The source of the secret on the host.

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sandwright.policy import mcp_rules, values
 from sandwright.policy.hosts import listed_pattern
-from sandwright.policy.http_credentials import HttpCredential, default_lifetime
+from sandwright.policy.http_credentials import (
+    SIGNATURE,
+    SIGNATURE_VARIABLES,
+    HttpCredential,
+    default_lifetime,
+)
 from sandwright.policy.http_rules import HttpHost, HttpRule, git_rules, http_host
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.model import HttpCredentialSection, HttpRuleSection, McpSection
@@ -92,7 +97,7 @@ def resolve_credentials(
     One whose host a higher layer has taken out of `network.http` is for nobody.
     """
     found: list[HttpCredential] = []
-    opened = {(each.host, each.port) for each in hosts}
+    opened = {(each.host, each.port): each for each in hosts}
     ruled = settings.given["network.http"].rank if "network.http" in settings.given else 0
     for item in settings.items("credentials.http"):
         one = _resolve_credential(item)
@@ -102,17 +107,37 @@ def resolve_credentials(
             continue
         if any((one.host, one.port, one.header) == (each.host, each.port, each.header) for each in found):
             faults.add(item.source, f"another entry gives {item.value.host} the header {one.header}")
-        if any(
-            one.variable == each.variable and one.origin != each.origin for each in found if each.variable
-        ):
-            faults.add(item.source, f"{one.variable} would have placeholders of two secrets")
-        if one.kind == "cmd":
-            try:
-                shlex.split(one.reference)
-            except ValueError as fault:
-                faults.add(item.source, f"cmd: {fault}")
+        for fault in _credential_faults(one, opened[one.host, one.port], found):
+            faults.add(item.source, fault)
         found.append(one)
     return tuple(found)
+
+
+def _credential_faults(
+    one: HttpCredential, host: HttpHost, others: Sequence[HttpCredential]
+) -> Iterator[str]:
+    for each in others:
+        shared = set(one.variables) & set(each.variables)
+        if shared and (one.origin, one.signs) != (each.origin, each.signs):
+            yield f"{', '.join(sorted(shared))} would have placeholders of two secrets"
+    if one.kind == "cmd":
+        try:
+            shlex.split(one.reference)
+        except ValueError as fault:
+            yield f"cmd: {fault}"
+    if one.signs:
+        yield from _signature_faults(one, host)
+
+
+def _signature_faults(one: HttpCredential, host: HttpHost) -> Iterator[str]:
+    if one.header != "authorization":
+        yield f"{SIGNATURE} needs header: authorization"
+    if one.variable not in ("", one.reference):
+        yield f"{SIGNATURE} has its placeholders in {', '.join(SIGNATURE_VARIABLES)}; leave out variable"
+    if one.kind == "env" and one.reference != SIGNATURE_VARIABLES[1]:
+        yield f"{SIGNATURE} needs from: env:{SIGNATURE_VARIABLES[1]}, which reads the ID, too, or cmd:WORDS"
+    if host.tool_paths:
+        yield f"{SIGNATURE} is not possible for a host with rules about tools (mcp)"
 
 
 def _resolve_credential(item: Sourced[HttpCredentialSection]) -> HttpCredential:
@@ -139,6 +164,8 @@ def http_secret_names(settings: MergedSettings) -> frozenset[str]:
         kind, _, name = item.value.from_.partition(":")
         if kind == "env":
             found |= {name, f"{name}_FILE", f"{name}_COMMAND"}
+        if item.value.scheme == SIGNATURE:
+            found |= set(SIGNATURE_VARIABLES)
         if item.value.variable:
             found.add(item.value.variable)
     return frozenset(found)

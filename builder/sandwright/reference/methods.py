@@ -59,7 +59,7 @@ GRANTED: Mapping[str, tuple[str, ...]] = {
     ),
     "user.mapping": ("files/write",),
     "credentials.shims": tuple(f"secrets/{name}" for name in ("two-tokens", "refused", "inside", "outside")),
-    "credentials.http": ("network/requests-secret",),
+    "credentials.http": ("network/requests-secret", "network/requests-signature"),
     "credentials.cloud": ("secrets/cloud", "secrets/cloud-off"),
     "resources.time": ("lifecycle/time",),
 }
@@ -70,6 +70,7 @@ RUNS: Mapping[str, str] = {
     "network/requests-refused": "requests that no rule allows, or with two readings, are refused",
     "network/requests-tools": "messages to an MCP server that call no listed tool are refused",
     "network/requests-secret": "the secret goes to requests with the placeholder or without the header",
+    "network/requests-signature": "requests are signed with a key only if the placeholder has signed them",
     "workspace/project-unchanged": "programs change a copy, and no byte of the project",
     "workspace/no-names": "no name appears in the project, not even for a moment",
     "workspace/held-tools": "names that tools run by themselves are not applied unless named",

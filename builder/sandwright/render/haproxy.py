@@ -37,6 +37,9 @@ from sandwright.render.proxyfacts import DIRECTORY, FILTER_CONNECTIONS, REFUSALS
 from sandwright.render.quoting import Quoted
 from sandwright.render.templates import add_filter, render_template
 
+SIGNED_BODY = 512 << 10
+"""Bytes of haproxy's buffers if it signs requests: a body without a digest in the headers must fit in one."""
+
 _WORD = re.compile(r"[A-Za-z0-9._/:@+-]+")
 
 
@@ -46,6 +49,7 @@ class _Secret:
 
     key: str
     header: str
+    signs: bool
 
     @property
     def lookalikes(self) -> str:
@@ -125,6 +129,8 @@ def haproxy_configuration(policy: ResolvedPolicy, authorities: str) -> str:
         authorities=authorities,
         hosts=list(_haproxy_hosts(policy)),
         masks=bool(policy.credentials.http),
+        signs=signs_requests(policy),
+        signed_body=SIGNED_BODY,
         segments=SEGMENTS,
         overrides=header_regex(OVERRIDES),
         query=QUERY,
@@ -136,9 +142,15 @@ def haproxy_configuration(policy: ResolvedPolicy, authorities: str) -> str:
     )
 
 
-def mask_program(policy: ResolvedPolicy) -> str:
-    """The program that masks secrets in answers; empty where the policy has none."""
-    return render_template("oci", "proxy/mask.lua") if policy.credentials.http else ""
+def signs_requests(policy: ResolvedPolicy) -> bool:
+    """Whether the proxy signs requests to a host."""
+    return any(each.signs for each in policy.credentials.http)
+
+
+def lua_programs(policy: ResolvedPolicy) -> dict[str, str]:
+    """The programs in Lua by file: one masks secrets in answers, one signs requests."""
+    programs = {"mask.lua": bool(policy.credentials.http), "sigv4.lua": signs_requests(policy)}
+    return {name: render_template("oci", f"proxy/{name}") for name, needed in programs.items() if needed}
 
 
 def filter_rules(policy: ResolvedPolicy) -> tuple[FilteredHost, ...]:
@@ -162,7 +174,7 @@ def _haproxy_hosts(policy: ResolvedPolicy) -> Iterator[_Host]:
     inner = len(policy.network.http)
     for index, host in enumerate(policy.network.http, start=1):
         secrets = tuple(
-            _Secret(secret_key(each), each.header)
+            _Secret(secret_key(each), each.header, each.signs)
             for each in policy.credentials.http
             if (each.host, each.port) == (host.host, host.port)
         )

@@ -37,6 +37,7 @@ REFUSALS: Mapping[str, str] = MappingProxyType({
     "upgrade": "only rules without methods allow WebSockets, and no other upgrade is allowed",
     "rule": "no rule of network.http allows this method and path",
     "credential": "the secret's header holds another value than the placeholder of the sandbox",
+    "signature": "no header has an AWS4-HMAC-SHA256 signature of the whole request by the placeholder",
     "secret": "the host's secret for this header could not be read",
 })  # fmt: skip
 """Why a request is refused, in the order in which it is found, `secret` with 503 and all others with 403."""

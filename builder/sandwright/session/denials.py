@@ -234,7 +234,7 @@ def _denied_request(refused: DeniedRequest, count: int, context: DenialContext) 
     possible = refused.reason in ("rule", "tool") and is_plain(refused.path)
     rule = request_rule(refused, host) if possible else None
     edit = f"network: {{http: [..., {rule}]}}" if rule else None
-    field = "credentials.http" if refused.reason in ("credential", "secret") else "network.http"
+    field = "credentials.http" if refused.reason in ("credential", "signature", "secret") else "network.http"
     blamed = BlamedField(field=field, source=context.http, edit=edit)
     opens = f"such requests to {host}, to every program inside"
     why = {**REFUSALS, **TOOL_REFUSALS}.get(refused.reason, refused.reason)

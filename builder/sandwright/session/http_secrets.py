@@ -23,41 +23,56 @@ from sandwright.documents import strictjson
 from sandwright.egress.inspection import FOLDER, MAPS, set_values
 from sandwright.errors import SandwrightError
 from sandwright.policy.http_credentials import HttpCredential, secret_key
+from sandwright.session.aws_keys import SecretValue, key_of_process, key_of_variables
 from sandwright.session.prepare import resolved_with
 from sandwright.session.request import RunRequest
 
 KEYRING = ("secret-tool", "lookup", "service")
 """Asks the desktop's keyring (secret-tool(1)); its entries have these names from most libraries."""
 
+_BEFORE_END, _SHORTEST = 300.0, 30.0
+"""Seconds: how long before a key's end it is read again, and how often at most."""
+
 _PREFIX = re.compile(r"(?:[A-Za-z]{2,8}[0-9]{0,2}[-_]){1,3}")
 _MAX_PREFIX, _MIN_RANDOM = 14, 16
 _CLASSES = (string.digits, string.ascii_lowercase, string.ascii_uppercase)
 
 
-def source_secret(credential: HttpCredential, environ: Mapping[str, str], sandbox: Reach) -> str:
-    """The secret of an entry; it is in no message.
+def _source_secret(credential: HttpCredential, environ: Mapping[str, str], sandbox: Reach) -> SecretValue:
+    """The secret of an entry, or its key of AWS; it is in no message.
 
     Raise UsageError if there is none or the sandbox can access its source, HostError if reading it fails.
     """
+    if credential.kind == "env" and credential.signs:
+        return key_of_variables(environ, sandbox)
+    if credential.kind == "env":
+        return SecretValue(read_secret(credential.reference, environ, sandbox))
+    text = _source_text(credential, environ, sandbox)
+    if credential.signs:
+        return key_of_process(text, credential.origin)
+    return SecretValue(checked_secret(text, credential.origin))
+
+
+def _source_text(credential: HttpCredential, environ: Mapping[str, str], sandbox: Reach) -> str:
     match credential.kind:
-        case "env":
-            return read_secret(credential.reference, environ, sandbox)
         case "file":
-            text = file_secret(credential.reference, credential.origin, sandbox)
+            return file_secret(credential.reference, credential.origin, sandbox)
         case "keyring":
             service, _, account = credential.reference.partition("/")
             words = (*KEYRING, service, "username", account)
-            text = command_secret(words, credential.origin, environ, sandbox)
+            return command_secret(words, credential.origin, environ, sandbox)
         case _:
-            text = command_secret(credential.reference, "credentials.http: cmd", environ, sandbox)
-    return checked_secret(text, credential.origin)
+            return command_secret(credential.reference, "credentials.http: cmd", environ, sandbox)
 
 
 def placeholder(secret: str) -> str:
     """Random text in a secret's shape: its length, the kinds of its characters, a prefix such as `sk-ant-`.
 
-    Of a JSON Web Token (RFC 7519), only the signature is replaced, because clients read its claims.
+    Of a JSON Web Token (RFC 7519), only the signature is replaced, because clients read its claims. Each word
+    of a key of AWS has a placeholder of its own.
     """
+    if " " in secret:
+        return " ".join(map(placeholder, secret.split(" ")))
     head, dot, signature = secret.rpartition(".")
     if dot and head.count(".") == 1 and _is_json_part(head.partition(".")[0]):
         return f"{head}.{_shuffled(signature)}"
@@ -108,6 +123,7 @@ class HttpSecrets:
         self._credentials, self._folder = credentials, folder
         self._environ, self._sandbox, self._notify = dict(environ), sandbox, notify
         self._headers: dict[str, str] = {}
+        self._expires: dict[str, float] = {}
 
     def begin(self) -> dict[str, str]:
         """Pass all secrets to the proxy; give the variables of the sandbox, with their placeholders.
@@ -117,11 +133,12 @@ class HttpSecrets:
         variables: dict[str, str] = {}
         placeholders: dict[str, str] = {}
         for each in self._credentials:
-            secret = source_secret(each, self._environ, self._sandbox)
+            secret = self._read_secret(each)
             self._headers[secret_key(each)] = _header_value(each, secret)
-            if each.variable:
-                value = variables.setdefault(each.variable, placeholder(secret))
-                placeholders[secret_key(each)] = _header_value(each, value)
+            words = placeholder(secret).split(" ")
+            words = [variables.setdefault(*pair) for pair in zip(each.variables, words, strict=False)]
+            if words:
+                placeholders[secret_key(each)] = _header_value(each, " ".join(words))
         for file, values in zip(MAPS, (self._headers, placeholders), strict=True):
             set_values(self._folder, file, values)
         return variables
@@ -137,22 +154,31 @@ class HttpSecrets:
         finally:
             over.set()
 
+    def _read_secret(self, credential: HttpCredential) -> str:
+        key = _source_secret(credential, self._environ, self._sandbox)
+        self._expires[secret_key(credential)] = float("inf") if key.expires is None else key.expires
+        return key.text
+
+    def _due(self, credential: HttpCredential) -> float:
+        """The monotonic time at which a secret is read again: after its lifetime, or before its end."""
+        remaining = self._expires[secret_key(credential)] - time.time() - _BEFORE_END
+        return time.monotonic() + min(float(credential.lifetime), max(remaining, _SHORTEST))
+
     def _refresh_secrets(self, over: threading.Event) -> None:
-        now = time.monotonic()
-        due = {index: now + each.lifetime for index, each in enumerate(self._credentials)}
+        due = {index: self._due(each) for index, each in enumerate(self._credentials)}
         while due and not over.wait(max(0.0, min(due.values()) - time.monotonic())):
             index = min(due, key=lambda each: due[each])
             credential = self._credentials[index]
-            due[index] = time.monotonic() + credential.lifetime
             try:
                 self._read_again(credential)
             except (SandwrightError, OSError) as fault:
                 self._notify(
                     f"credentials.http: the secret for {credential.host} was not read again: {fault}"
                 )
+            due[index] = self._due(credential)
 
     def _read_again(self, credential: HttpCredential) -> None:
-        secret = source_secret(credential, self._environ, self._sandbox)
+        secret = self._read_secret(credential)
         headers = {**self._headers, secret_key(credential): _header_value(credential, secret)}
         if headers != self._headers:
             set_values(self._folder, MAPS[0], headers)

@@ -20,7 +20,7 @@ from sandwright.egress.inspection import FOLDER, MAPS, set_values
 from sandwright.policy.http_credentials import secret_key
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.runtime.scratch import scratch_directory
-from sandwright.verify import tool_requests
+from sandwright.verify import signed_requests, tool_requests
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
 from sandwright.verify.verdict import Verdict
@@ -32,14 +32,16 @@ HOST = "verify.sandwright.invalid"
 
 SETTINGS = (
     f"network.http=[{{host: {HOST}, methods: [GET], paths: ['/allowed/*']}},"
-    f" {{host: {HOST}, git: read, repos: [acme/tool]}}, {tool_requests.RULES}]",
+    f" {{host: {HOST}, git: read, repos: [acme/tool]}}, {tool_requests.RULES},"
+    f" {signed_requests.RULES}]",
     "network.allow=[]",
-    f"credentials.http=[{{host: {HOST}, header: x-api-key, from: 'env:NONE', variable: NONE}}]",
+    f"credentials.http=[{{host: {HOST}, header: x-api-key, from: 'env:NONE', variable: NONE}},"
+    f" {signed_requests.CREDENTIAL}]",
 )
 """Settings of a run for the proxy that is proved."""
 
-ALLOWED, SECRET, REFUSED, TOOLS = (
-    f"network/requests-{name}" for name in ("allowed", "secret", "refused", "tools")
+ALLOWED, SECRET, REFUSED, TOOLS, SIGNATURE = (
+    f"network/requests-{name}" for name in ("allowed", "secret", "refused", "tools", "signature")
 )
 
 _SECRET, _PLACEHOLDER = "secret-of-verify", "placeholder-of-verify"
@@ -111,16 +113,16 @@ def request_outcomes(resolve: Resolve, method: str) -> Iterator[ProbeOutcome]:
     with scratch_directory() as root:
         hosts = root / "hosts"
         hosts.write_text(
-            f"192.0.2.1 {HOST} {tool_requests.HOST}\n"
+            f"192.0.2.1 {HOST} {tool_requests.HOST} {signed_requests.HOST}\n"
         )  # an address that squid refuses, so that nobody is asked
         yield from _outcomes_of(policy, method, hosts)
 
 
 def _outcomes_of(policy: ResolvedPolicy, method: str, hosts: Path) -> Iterator[ProbeOutcome]:
     with proxy(policy, hosts_file=hosts) as running:
-        folder, key = running.directory / FOLDER, secret_key(policy.credentials.http[0])
-        for name, value in zip(MAPS, (_SECRET, _PLACEHOLDER), strict=True):
-            set_values(folder, name, {key: value})
+        keys_of = [secret_key(each) for each in policy.credentials.http]
+        for name, value, signing in zip(MAPS, (_SECRET, _PLACEHOLDER), signed_requests.KEYS, strict=True):
+            set_values(running.directory / FOLDER, name, dict(zip(keys_of, (value, signing), strict=True)))
         git = _raw_request("/acme/tool/info/refs?service=git-upload-pack")
         allowed = _send_all(running, [_raw_request(), git])
         refused = _send_all(running, _refused_requests())
@@ -129,11 +131,19 @@ def _outcomes_of(policy: ResolvedPolicy, method: str, hosts: Path) -> Iterator[P
             _send_all(running, requests, tool_requests.HOST)
             for requests in (tool_requests.allowed_tool_requests(), tool_requests.refused_tool_requests())
         ]
+        signed = [
+            _send_all(running, requests, signed_requests.HOST)
+            for requests in (
+                signed_requests.allowed_signed_requests(),
+                signed_requests.refused_signed_requests(),
+            )
+        ]
         allowed_key, again = _send_all(
             running, [_raw_request(header=f"x-api-key: {_PLACEHOLDER}"), _raw_request()]
         )
-    works = all(each.status == _PASSED for each in (*allowed, allowed_key, *tools[0], again))
-    control = "control: " + "; ".join(map(str, (*allowed, allowed_key, *tools[0], again)))
+    controls = (*allowed, allowed_key, *tools[0], *signed[0], again)
+    works = all(each.status == _PASSED for each in controls)
+    control = "control: " + "; ".join(map(str, controls))
     passed = sum(each.status == _PASSED for each in (*allowed, again))
     yield _request_outcome(
         method, ALLOWED, "requests that rules allow are sent on", allowed, held=passed == 3, control=control
@@ -142,6 +152,7 @@ def _outcomes_of(policy: ResolvedPolicy, method: str, hosts: Path) -> Iterator[P
         (REFUSED, f"{len(refused)} requests that no rule allows, or with two readings, are refused", refused),
         (TOOLS, f"{len(tools[1])} messages to an MCP server that call no listed tool are refused", tools[1]),
         (SECRET, "the secret goes to requests with the placeholder or without the header", keys),
+        (SIGNATURE, "requests are signed with a key only if the placeholder has signed them", signed[1]),
     ):
         held = all(each.status != _PASSED and not 200 <= each.status < 300 for each in attempts)
         yield _request_outcome(method, name, about, attempts, held=held, control=control, works=works)

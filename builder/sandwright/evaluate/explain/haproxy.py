@@ -36,6 +36,7 @@ _HARMLESS = (
     "http-request set-var(txn.placeholder_", "http-request set-var(txn.secret_",
     "http-request return status 403 ", "http-request wait-for-body ",
     "http-request set-header ", "http-request del-header ",
+    "http-request lua.verify_signature ", "http-request lua.sign ",
     "http-request set-uri %[pathq]", "http-response ", "http-error ", "filter ", "default_backend ",
     "compression ", "no log", "http-reuse never", "http-request deny deny_status 503 unless ",
 )  # fmt: skip
@@ -145,7 +146,7 @@ class Haproxy:
         self, frontend: _Frontend, condition: str, held: Mapping[str, _Line], request: HttpRequest
     ) -> bool:
         for negated, name in _HELD.findall(condition):
-            there = name in held or name.startswith("secret_")  # a session gives it its secrets
+            there = name in held or name.startswith(("secret_", "verified"))  # a session gives it
             if there is bool(negated):
                 return False
         words = _HELD.sub("", condition).split()
