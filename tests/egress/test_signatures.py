@@ -13,6 +13,7 @@ import pytest
 from sandwright.egress.inspection import set_values
 from sandwright.render.haproxy import SIGNED_BODY
 from support.canary import Arrived
+from support.http2frames import answer, opening
 from support.inspecting import Inspected, Reply, inspected, request
 from support.netlab import lab
 from support.sigv4 import HOST, Key, Signed, now, verified
@@ -89,6 +90,23 @@ def test_it_is_signed_anew(signing: Inspected, name: str, token: str) -> None:
     assert arrived.body == signed.body
     for word in (real.name, real.secret, real.token):
         assert not word or word.encode() not in reply.raw  # the upstream repeats what arrived
+
+
+def test_in_http2(signing: Inspected) -> None:
+    signed = Signed(query="b=2&a=1")
+    headers = signed.all_headers(INSIDE)
+    given = signed.authorization(INSIDE, sorted(headers), headers)
+    pseudo = {
+        ":method": "GET",
+        ":scheme": "https",
+        ":authority": HOST,
+        ":path": f"{signed.path}?{signed.query}",
+    }
+    rest = {name: value for name, value in headers.items() if name != "host"}
+    with signing.arriving() as arrived, signing.tunnel(alpn=("h2",)) as connection:
+        connection.sendall(opening([*pseudo.items(), *rest.items(), ("authorization", given)]))
+        assert answer(connection, 2).status == 200
+    assert [verified(each, REAL) for each in arrived] == [True]
 
 
 def test_a_key_that_becomes_temporary(signing: Inspected) -> None:
