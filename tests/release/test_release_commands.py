@@ -1,5 +1,6 @@
 """The commands, against a registry with TLS and a login: build, publish, and verify-image elsewhere.
 
+Tests of cli/images.py: the options of `build-images` reach the build.
 Tests of cli/release.py.
 Tests of release/prove.py.
 """
