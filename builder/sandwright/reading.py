@@ -72,20 +72,24 @@ def open_named(path: Path | str) -> BinaryIO:
 
 @contextlib.contextmanager
 def quoting_no_link(path: Path | str, display_name: str) -> Iterator[None]:
-    """If a document is a link, replace the DocumentError of a `with` block by one without quotations.
+    """If a document is a link, replace the DocumentError of a `with` block by one without quotations."""
+    try:
+        yield
+    except DocumentError:
+        refuse_link(path, display_name)
+        raise
+
+
+def refuse_link(path: Path | str, display_name: str) -> None:
+    """Raise DocumentError, without quotations, for a document with faults that is a link.
 
     In a stranger's project a link can lead to your secrets, and error messages quote keys and values. A link
     in /dev stands for a file that the shell has opened.
     """
-    try:
-        yield
-    except DocumentError:
-        if not Path(path).is_symlink() or Path(path).is_relative_to("/dev"):
-            raise
-        message = (
-            "the file to which this link leads is not valid; check it under its own name to see the faults"
-        )
-        raise DocumentError(display_name, [Problem(0, 0, "", message)]) from None
+    if not Path(path).is_symlink() or Path(path).is_relative_to("/dev"):
+        return
+    message = "the file to which this link leads is not valid; check it under its own name to see the faults"
+    raise DocumentError(display_name, [Problem(0, 0, "", message)]) from None
 
 
 def _is_named_pipe(path: Path | str) -> bool:

@@ -193,10 +193,22 @@ def remembered_directories() -> dict[str, list[str]]:
     return data if isinstance(data, dict) else {}
 
 
+def variables_directory(path: str) -> str:
+    """The directory that a variable named, for one of the reserved paths that it led to.
+
+    sandwright's and Podman's directories are below it, and may come to be later.
+    """
+    above, name = os.path.split(path)
+    return above if name in (NAME, "containers") else path
+
+
 def remember_directories(directories: Mapping[str, Iterable[str]]) -> None:
     """Add to them, and drop those that are gone. Raise HostError when they can't be written."""
     before = remembered_directories()
-    existing = {kind: filter(os.path.isdir, before.get(kind, ())) for kind in directories}
+    existing = {
+        kind: [path for path in before.get(kind, ()) if os.path.isdir(variables_directory(path))]
+        for kind in directories
+    }
     now = {kind: sorted({*existing[kind], *paths}) for kind, paths in directories.items()}
     if now != before:
         write(memory(), strictjson.dumps(now))

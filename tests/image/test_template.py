@@ -9,7 +9,7 @@ import pytest
 from sandwright import process
 from sandwright.cli.commands.table import command_of
 from sandwright.cli.image_arguments import catalogue_of
-from sandwright.errors import DocumentError, SandwrightError, UsageError
+from sandwright.errors import DocumentError, HostError, SandwrightError, UsageError
 from sandwright.image.definition import load_catalogue, load_definition
 from sandwright.image.template import ALPINE_RELEASE, ALWAYS, LANGUAGES, SUITES, NewImage
 from sandwright.resources import data_path
@@ -130,3 +130,18 @@ def test_the_command(tmp_path: Path) -> None:
         *SANDWRIGHT, "lock-images", "--check", "--images", "images", cwd=tmp_path, timeout=60, check=False
     )
     assert "debian" not in checked.text + checked.stderr
+
+
+@pytest.mark.parametrize("target", ["there", "absent", "file"])
+def test_no_directory_is_made_through_a_link(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a stranger's project `images` can be a link to any directory of yours."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "images").symlink_to(tmp_path / target)
+    monkeypatch.chdir(tmp_path / "project")
+    with pytest.raises(HostError, match="images is a symbolic link to"):
+        NewImage("mine", "trixie").write(Path("images", "more"), bases=SHIPPED)
+    assert sorted(each.name for each in tmp_path.rglob("*")) == ["file", "images", "project", "there"]

@@ -11,6 +11,7 @@ import contextlib
 import inspect
 import json
 import os
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -440,6 +441,28 @@ def test_a_run_knows_where_variables_of_earlier_runs_led(
     monkeypatch.delenv(variable)
     assert not _here(project).filesystem.tree.changes_host(f"{place}/sandwright/x")
     assert _here(project).filesystem.tree.changes_host(f"{place}/x")
+
+
+@pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "XDG_DATA_HOME"])
+def test_a_run_knows_them_before_anything_is_in_them(
+    project: Path, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sandbox could otherwise make the user's policy and approvals there, for runs with the variable."""
+    place, other = project / "elsewhere", project.with_name("other")
+    place.mkdir()
+    other.mkdir()
+    (other / "sandbox.yaml").write_text(POLICY)
+    monkeypatch.setenv(variable, str(place))
+    _here(other)
+    assert not list(place.iterdir())
+    monkeypatch.delenv(variable)
+    for _ in range(2):  # the first run must not forget them
+        assert _here(other).filesystem.tree.changes_host(f"{other}/x")
+    assert not _here(project).filesystem.tree.changes_host(f"{place}/sandwright/x")
+    assert not _here(project).filesystem.tree.changes_host(f"{place}/containers/x")
+    assert _here(project).filesystem.tree.changes_host(f"{place}/x")
+    shutil.rmtree(place)
+    assert _here(project).filesystem.tree.changes_host(f"{place}/sandwright/x")
 
 
 def test_denials_and_protections_hold_in_the_account_s_home_too(

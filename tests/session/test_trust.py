@@ -176,6 +176,26 @@ def test_what_the_user_accepts_may_show_it(stranger: Project) -> None:
     assert str(stranger.home / "other") in stranger.sandwright("facts").stdout.decode()
 
 
+@pytest.mark.parametrize("named", ["~/.ssh/id", "$PROJECT/profile.json"])
+def test_facts_print_no_file_that_a_strangers_policy_names(stranger: Project, named: str) -> None:
+    """They hold the text of a seccomp profile: a policy could name a key, or a link to one."""
+    (stranger.root / "profile.json").symlink_to(stranger.home / ".ssh" / "id")
+    stranger.policy.write_text(HEAD + f"process: {{seccomp: {named}}}\n")
+    refused = stranger.sandwright("facts")
+    assert KEY.strip().encode() not in refused.stdout + refused.stderr
+    assert (refused.returncode, refused.stdout) == (64, b"")
+    assert b"filters system calls as a file says: ~/.ssh/id" in refused.stderr
+    stranger.environment["SANDWRIGHT_TRUST"] = "1"
+    assert KEY.strip().encode() in stranger.sandwright("facts").stdout
+
+
+def test_facts_hold_a_profile_of_the_project(stranger: Project) -> None:
+    """Whoever wrote the policy wrote that file, too: it needs no approval."""
+    (stranger.root / "profile.json").write_text('{"defaultAction": "SCMP_ACT_ERRNO"}')
+    stranger.policy.write_text(HEAD + "process: {seccomp: $PROJECT/profile.json}\n")
+    assert "SCMP_ACT_ERRNO" in stranger.sandwright("facts").stdout.decode()
+
+
 def test_a_bare_repository_is_accepted_by_the_project_with_a_word(stranger: Project) -> None:
     """The preset, with which the policy is compared, refuses such a project."""
     process.run("git", "init", "-q", "--bare", stranger.root)

@@ -16,7 +16,7 @@ from sandwright.documents.document import MAX_BYTES, FieldErrors, shown_value
 from sandwright.documents.model import ValueCheck
 from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import UsageError
-from sandwright.reading import read_named
+from sandwright.reading import quoting_no_link, read_named
 
 RULE = "structure/test"
 _LICENCES = (b"usr/share/doc/", b"/copyright")
@@ -220,8 +220,9 @@ def read_tests(path: Path) -> StructureTests:
 
     Raise UsageError when it can't be read or tests nothing, DocumentError with the position of each fault.
     """
-    document = parse_yaml(_read_test_file(path), file=str(path))
-    tests = decode(StructureTests, replace(document, data=_without_nothing(document.data)))
+    with quoting_no_link(path, str(path)):
+        document = parse_yaml(_read_test_file(path), file=str(path))
+        tests = decode(StructureTests, replace(document, data=_without_nothing(document.data)))
     if tests.tests_nothing():
         raise UsageError(f"{path}: it has no test that could fail")
     return tests

@@ -25,6 +25,7 @@ from sandwright.policy.paths import is_inside
 from sandwright.policy.policy_warnings import collect_warnings
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.uses import check_expressible
+from sandwright.reading import refuse_link
 from sandwright.seccomp.lint import lint_profile
 from sandwright.session.persistent import with_persistent
 from sandwright.user_dirs import find_above
@@ -76,6 +77,8 @@ def _lint(file: str, facts: str, params: Mapping[str, str]) -> Iterator[tuple[st
     match Path(file).suffix:
         case ".sb":
             found = lint_sbpl(read_file(file), file=file, params=params, importer=FileImporter(trusted=True))
+            if any(finding.severity == "error" for finding in found):
+                refuse_link(file, file)
             yield from ((finding.severity, str(finding)) for finding in found)
         case ".json":
             faults = lint_profile(read_file(file), file)

@@ -12,7 +12,7 @@ from sandwright.checked import Checked
 from sandwright.cli import console
 from sandwright.cli.artifacts import Changes, changes, content, stray_entries
 from sandwright.cli.policy_arguments import load_policy, read_facts, request_for
-from sandwright.cli.trust import require_secrets
+from sandwright.cli.trust import require_secrets, require_texts
 from sandwright.errors import UsageError, VerdictError
 from sandwright.evaluate.explain.compare import Comparison, Row
 from sandwright.image.schema import definition_schema
@@ -136,12 +136,13 @@ def facts(
 ) -> None:
     """Print what a policy needs to know of this host as JSON, to render for it elsewhere with --facts.
 
-    Raise UsageError where secrets would be in it that the user hasn't accepted.
+    Raise UsageError if an unapproved policy would put secrets or files from outside the project into it.
     """
     request = request_for(policy, set)
     loaded = load_policy(request)
     found = loaded.facts()
     require_secrets(request, loaded, found)
+    require_texts(request, loaded, found)
     console.write(found.to_json())
 
 

@@ -9,6 +9,7 @@ from sandwright.api import Policy
 from sandwright.cli.arguments import read_file
 from sandwright.inputs import LiveHost
 from sandwright.policy.facts import HostFacts
+from sandwright.reading import quoting_no_link
 from sandwright.session.prepare import load_layers
 from sandwright.session.request import RunRequest
 
@@ -34,6 +35,7 @@ def read_facts(file: str, policy: Policy) -> HostFacts | None:
     if not file:
         return None
 
-    facts = HostFacts.from_json(read_file(file), file=file)
+    with quoting_no_link(file, file):
+        facts = HostFacts.from_json(read_file(file), file=file)
     policy.check_facts(facts)
     return facts

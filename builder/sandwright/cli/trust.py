@@ -9,8 +9,9 @@ from sandwright.cli.policy_arguments import request_for
 from sandwright.errors import UsageError, VerdictError
 from sandwright.inputs import LiveHost
 from sandwright.policy.collect import public_environment
-from sandwright.policy.facts import HostFacts
+from sandwright.policy.facts import CERTIFICATES, HostFacts
 from sandwright.policy.merged import MergedPolicy
+from sandwright.policy.paths import canonical, is_inside
 from sandwright.session import trust as store
 from sandwright.session.loosened import loosened
 from sandwright.session.prepare import load_layers
@@ -63,6 +64,16 @@ def require_secrets(request: RunRequest, policy: MergedPolicy, facts: HostFacts)
         return
     found = _loosened(request, policy)
     if found.secrets():
+        store.require_approval(found)
+
+
+def require_texts(request: RunRequest, policy: MergedPolicy, facts: HostFacts) -> None:
+    """Raise UsageError if the facts hold a file outside the project that an unapproved policy names."""
+    project = canonical(facts.project, facts)
+    if all(path == CERTIFICATES or is_inside(path, project) for path in facts.texts):
+        return
+    found = _loosened(request, policy)
+    if found.has_filter_file():
         store.require_approval(found)
 
 

@@ -128,9 +128,8 @@ class NewImage:
         if (folder / FILE).exists():
             raise UsageError(f"{folder / FILE} exists already")
         text = self.definition()
-        folder.mkdir(parents=True, exist_ok=True)
+        write_output(str(folder / FILE), text.encode(), mode=0o644)
         try:
-            write_output(str(folder / FILE), text.encode(), mode=0o644)
             catalogue = load_catalogue(images, bases=bases)
             below = base_definitions(catalogue, self.name)
             if users := [user for each in below for user in each.accounts.users]:

@@ -146,7 +146,9 @@ def _remembered(inputs: LiveHost) -> dict[str, list[str]]:
     """The directories of earlier runs that are there; one that comes back changes the answer."""
     inputs.content(user_dirs.memory())
     return {
-        kind: [path for path in paths if inputs.kind_behind(path) == "directory"]
+        kind: [
+            path for path in paths if inputs.kind_behind(user_dirs.variables_directory(path)) == "directory"
+        ]
         for kind, paths in user_dirs.remembered_directories().items()
     }
 

@@ -257,7 +257,8 @@ def _remember_directories() -> None:
 
     A later run without them has to reserve those, too.
     """
-    trusted = [path for path in trusted_directories(os.environ) if Path(path).is_dir()]
+    named = trusted_directories(os.environ)
+    trusted = [path for path in named if Path(user_dirs.variables_directory(path)).is_dir()]
     with contextlib.suppress(HostError):  # a home that can't be written has no key, and nothing is cached
         user_dirs.private(user_dirs.keys())
         user_dirs.remember_directories(

@@ -28,6 +28,9 @@ _SHOWN = 6
 _IN_PATHS = "shows in the name of a path "
 """The beginning of a sentence of `policy.loosening` about a variable in a path."""
 
+_FILTER_FILE = "filters system calls as a file says: "
+"""The same about a seccomp profile that is a file."""
+
 _LARGEST = 1 << 20
 
 
@@ -61,6 +64,10 @@ class Loosened:
     def secrets(self) -> list[str]:
         """The variables that look like secrets and have their values in paths."""
         return [each.removeprefix(_IN_PATHS) for each in self.allows if each.startswith(_IN_PATHS)]
+
+    def has_filter_file(self) -> bool:
+        """Whether the policy takes its filter of system calls from a file."""
+        return any(each.startswith(_FILTER_FILE) for each in self.allows)
 
     def log_lines(self) -> list[str]:
         """The grants for logs, with the names of these variables in place of their values."""

@@ -20,7 +20,7 @@ from sandwright.documents.yaml import parse_yaml
 from sandwright.errors import UsageError
 from sandwright.methods import registry
 from sandwright.policy.names import FEATURES
-from sandwright.reading import read_named
+from sandwright.reading import quoting_no_link, read_named
 
 SHIPPED = Path(__file__).with_name("shipped")
 """The files of promises that ship, by the subject's name."""
@@ -120,7 +120,8 @@ def read_promises(named: str) -> Promises:
         raise UsageError(
             f"the promises {named} can't be read: {error.strerror}; there ship those of {names}"
         ) from None
-    return decode(Promises, parse_yaml(content, file=path.name if named in shipped_subjects() else named))
+    with quoting_no_link(path, named):
+        return decode(Promises, parse_yaml(content, file=path.name if named in shipped_subjects() else named))
 
 
 def shipped_subjects() -> tuple[str, ...]:
