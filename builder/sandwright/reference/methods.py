@@ -72,6 +72,7 @@ RUNS: Mapping[str, str] = {
     "network/requests-secret": "the secret goes to requests with the placeholder or without the header",
     "workspace/project-unchanged": "programs change a copy, and no byte of the project",
     "workspace/no-names": "no name appears in the project, not even for a moment",
+    "workspace/lists-changes": "programs of a review list its changes, and name no other workspace",
     "workspace/held-tools": "names that tools run by themselves are not applied unless named",
     "workspace/held-git": "what decides which programs Git runs is not applied unless named",
     "workspace/held-odd": "odd files and names are not applied unless named",

@@ -25,6 +25,7 @@ from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.methods.contract import Backend, Notify, quiet
 from sandwright.methods.properties import Properties
+from sandwright.methods.shared.shims import lists_changes
 from sandwright.policy.agents import AGENTS
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostFacts
@@ -60,7 +61,7 @@ from sandwright.session.writable import scan_scope
 from sandwright.signalling import boot, machine
 
 if TYPE_CHECKING:
-    from sandwright.bridge.start import Bridge
+    from sandwright.bridge.directory import Bridge
     from sandwright.session.hostprogram import HostProgram
 
 RENDERED = ".sandbox"
@@ -107,6 +108,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
         terminal=backend.terminal,
         proxy=_proxy_plan(resolved, registry.properties(backend.name), inputs),
         needs_bridge=resolved.credentials.needs_bridge and registry.properties(backend.name).shims,
+        lists_changes=bool(request.copies) and lists_changes(resolved, backend.name),
         notes=tuple(_render_notes(notes, resolved, backend, rendered, inputs)),
         default_policy="" if request.has_policy() else _default_policy_note(policy, request, backend.name),
         loosened=found,
@@ -295,7 +297,8 @@ def _default_policy_note(policy: MergedPolicy, request: RunRequest, method: str)
     keep = f"sandwright init --agent {agents[0]}" if len(agents) == 1 else "sandwright init"
     which = f"preset {' and '.join(names)}" if names else "no preset"
     where = f"no {Path(request.policy).name} here or above"
-    return f"{where}: taking {which}, method {method}; `{keep}` writes a policy to keep"
+    review = "; `run --review` changes a copy first" if agents and not request.workspace else ""
+    return f"{where}: taking {which}, method {method}; `{keep}` writes a policy to keep{review}"
 
 
 def choose_method(
