@@ -245,7 +245,6 @@ def test_it_asks_about_a_review_for_an_agent(folder: Path, answer: str) -> None:
         os.close(terminal)
         assert "let claude change a copy of the project" in _until(controller, "[y/N] ")
         os.write(controller, f"{answer}\n".encode())
-        _until(controller, "sandbox.yaml")
         _until(controller, "[y/N] ")
         os.write(controller, b"y\n")
         _drain(controller)

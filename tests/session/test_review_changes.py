@@ -2,6 +2,8 @@
 
 Tests of cli/running_changes.py.
 Tests of bridge/on_demand.py.
+Tests of bridge/changes.py.
+Tests of methods/shared/shims.py: which runs have it.
 """
 
 from __future__ import annotations

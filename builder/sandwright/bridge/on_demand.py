@@ -90,7 +90,7 @@ class _Waiting:
         self._process = contextlib.ExitStack()
         self._selector = selectors.DefaultSelector()
         self._stop_reader, self._stop_writer = os.pipe()
-        self._thread = threading.Thread(target=self._wait, daemon=True)
+        self._thread = threading.Thread(target=self._wait_for_call, daemon=True)
 
     def __enter__(self) -> None:
         self._selector.register(self._stop_reader, selectors.EVENT_READ)
@@ -105,7 +105,7 @@ class _Waiting:
         for fd in (self._stop_reader, self._stop_writer):
             os.close(fd)
 
-    def _wait(self) -> None:
+    def _wait_for_call(self) -> None:
         try:
             while self._wait_once():
                 pass
@@ -122,12 +122,12 @@ class _Waiting:
         if self._stop_reader in ready:
             return False
         if self._channel in ready:
-            self._take_listener()
+            self._keep_listener()
             return True
-        self._start()
+        self._hand_over_sockets()
         return False
 
-    def _take_listener(self) -> None:
+    def _keep_listener(self) -> None:
         try:
             listener = receive_listener(self._channel, self._bridge.public)
         except NotListening:
@@ -138,7 +138,7 @@ class _Waiting:
         self._listeners.append(listener)
         self._selector.register(listener, selectors.EVENT_READ)
 
-    def _start(self) -> None:
+    def _hand_over_sockets(self) -> None:
         configured = load("sandwright.bridge.configuration")
         public = self._bridge.public
         configuration = configured.Configuration(

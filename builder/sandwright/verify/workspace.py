@@ -59,7 +59,7 @@ def workspace_outcomes(
     words = workspace_words({str(staged): str(copy)})
     policy = _at(resolve, settings, staged)
     alive = rendered("live", _at(over_project(resolve), settings, live))
-    with _listing(policy, method, staged, fixture.word) as bridge:
+    with _planted_listing(policy, method, staged, fixture.word) as bridge:
         sandbox = rendered("staged", policy)
         if bridge is not None:
             sandbox = replace(sandbox, descriptors=(*sandbox.descriptors, bridge.channel))
@@ -69,7 +69,10 @@ def workspace_outcomes(
             _skipped_listing(method)
             if bridge is None
             else _listed_outcome(
-                method, _calls(sandbox, staged, document), _calls(alive, live, None), fixture.word
+                method,
+                _call_answers(sandbox, staged, document),
+                _call_answers(alive, live, None),
+                fixture.word,
             )
         )
     outside = _attempt_changes(alive, live, None)
@@ -116,7 +119,9 @@ def _at(resolve: Resolve, settings: Sequence[str], root: Path) -> ResolvedPolicy
 
 
 @contextlib.contextmanager
-def _listing(policy: ResolvedPolicy, method: str, project: Path, word: str) -> Iterator[Bridge | None]:
+def _planted_listing(
+    policy: ResolvedPolicy, method: str, project: Path, word: str
+) -> Iterator[Bridge | None]:
     """A bridge whose `sandwright-changes` prints a word and its arguments; None where a run has none."""
     if not lists_changes(policy, method):
         yield None
@@ -130,10 +135,10 @@ def _with_bridge(document: RunDocument, bridge: Bridge | None) -> RunDocument:
     return document if bridge is None else replace(document, shims=str(bridge.public), channel=bridge.channel)
 
 
-def _calls(sandbox: RenderedSandbox, root: Path, document: RunDocument | None) -> list[str]:
+def _call_answers(sandbox: RenderedSandbox, root: Path, document: RunDocument | None) -> list[str]:
     """The answers to a call of `sandwright-changes`, and to one that names a workspace."""
     calls = [attempt("call", CHANGES, "--json"), attempt("call", CHANGES, "--workspace", "other")]
-    return [str(each) for each in _batch(sandbox, root, document, calls).answers]
+    return [str(each) for each in _attempt_batch(sandbox, root, document, calls).answers]
 
 
 def _listed_outcome(method: str, inside: list[str], live: list[str], word: str) -> ProbeOutcome:
@@ -170,11 +175,11 @@ def _attempt_changes(sandbox: RenderedSandbox, root: Path, document: RunDocument
         attempt("mkdir", root / "new-folder"),
         attempt("rename", root / "folder", root / "moved"),
     ]
-    answers = zip(attempts, _batch(sandbox, root, document, attempts).answers, strict=True)
+    answers = zip(attempts, _attempt_batch(sandbox, root, document, attempts).answers, strict=True)
     return "; ".join(f"{each.operation} → {answer}" for each, answer in answers)
 
 
-def _batch(
+def _attempt_batch(
     sandbox: RenderedSandbox, root: Path, document: RunDocument | None, attempts: Sequence[Attempt]
 ) -> Batch:
     with contextlib.ExitStack() as stack:

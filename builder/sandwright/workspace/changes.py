@@ -87,12 +87,12 @@ def compare(workspace: Workspace, base: Base) -> list[Change]:
     """The changes of a workspace, of which the base was read."""
     try:
         with closing(open_tree(workspace)) as root:
-            return Comparison(base).changes(root)
+            return CopyComparison(base).changes(root)
     except OSError as error:
         raise HostError(f"{workspace.tree} can't be read: {error.strerror}") from error
 
 
-class Comparison:
+class CopyComparison:
     """One walk through a copy. No program may be working in it."""
 
     def __init__(self, base: Base) -> None:
@@ -104,8 +104,8 @@ class Comparison:
 
     def changes(self, root: int) -> list[Change]:
         """The changes in an open copy. Raise OSError, HostError for too many files."""
-        self._enter(root, b"", 0)
-        return self._result()
+        self._walk_directory(root, b"", 0)
+        return self._sorted_changes()
 
     def opened(self, directory: int, name: str, mode: int) -> contextlib.AbstractContextManager[int]:
         """Open a directory of the copy."""
@@ -121,7 +121,7 @@ class Comparison:
         """Take a path as gone."""
         self._seen.discard(path)
 
-    def _result(self) -> list[Change]:
+    def _sorted_changes(self) -> list[Change]:
         """The changes, with removed paths. Paths below an unread directory are unknown, not removed."""
         gone = self._packed.keys() - self._seen
         for folder in self._unread:
@@ -129,7 +129,7 @@ class Comparison:
         self._found += [Change(path, "deleted", self.base[path], None) for path in gone]
         return sorted(self._found, key=lambda each: each.path)
 
-    def _enter(self, directory: int, path: bytes, depth: int) -> None:
+    def _walk_directory(self, directory: int, path: bytes, depth: int) -> None:
         """All of an open directory."""
         start = path + b"/" if path else b""
         folders: list[tuple[str, bytes]] = []
@@ -164,7 +164,7 @@ class Comparison:
         else:
             try:
                 with self.opened(directory, name, status.st_mode) as inner:
-                    self._enter(inner, path, depth + 1)
+                    self._walk_directory(inner, path, depth + 1)
             except OSError as error:
                 new = new._replace(problem=f"it can't be read: {error.strerror}")
         if new.problem:

@@ -80,7 +80,7 @@ class RunningLinks(ProjectLinks):
                     done.pop()
                 if name in (b"", b".", b".."):
                     continue
-                text = _link_text(folders, b"/".join([*done, name]))
+                text = _text_below(folders, b"/".join([*done, name]))
                 if text is None:
                     done.append(name)
                     continue
@@ -96,7 +96,7 @@ class RunningLinks(ProjectLinks):
         return b"/".join(done)
 
 
-def _link_text(folders: OpenFolders, path: bytes) -> bytes | None:
+def _text_below(folders: OpenFolders, path: bytes) -> bytes | None:
     """The text of a link below the open copy; None for anything else."""
     parent, name = folders.parent(path)
     if parent is None:

@@ -17,7 +17,7 @@ from sandwright.questions import COVERED_TEXTS, may_be_placeholder
 from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
 from sandwright.workspace.base import Base
 from sandwright.workspace.below import CHUNK, LARGEST, OPEN_FILE, closing, kind_of, stamp_of, text_digest
-from sandwright.workspace.changes import Change, Comparison, NewEntry
+from sandwright.workspace.changes import Change, CopyComparison, NewEntry
 from sandwright.workspace.store import Workspace
 
 
@@ -30,30 +30,30 @@ def running_changes(workspace: Workspace, base: Base) -> list[Change]:
         raise HostError(f"{workspace.tree} can't be read: {error.strerror}") from error
 
 
-class _RunningComparison(Comparison):
+class _RunningComparison(CopyComparison):
     """One walk through a copy in which programs work: what its mode closes stays closed."""
 
     def opened(self, directory: int, name: str, mode: int) -> contextlib.AbstractContextManager[int]:  # noqa: ARG002
         return closing(os.open(name, OPEN_DIRECTORY, dir_fd=directory))
 
     def compare_directory(self, directory: int, name: str, path: bytes, depth: int) -> None:
-        if path not in self.base and _is_placeholder(directory, name):
+        if path not in self.base and _is_empty_placeholder(directory, name):
             self.pass_over(path)
         else:
             super().compare_directory(directory, name, path, depth)
 
     def look(self, directory: int, name: str, path: bytes, status: os.stat_result) -> NewEntry | None:
-        if path not in self.base and _is_placeholder(directory, name):
+        if path not in self.base and _is_empty_placeholder(directory, name):
             return None
         try:
-            return self._look(directory, name, path, status)
+            return self._state_now(directory, name, path, status)
         except FileNotFoundError:
             return None
         except OSError as error:
             problem = f"it can't be read: {error.strerror}"
             return NewEntry(kind_of(status.st_mode), stat.S_IMODE(status.st_mode), 0, problem=problem)
 
-    def _look(self, directory: int, name: str, path: bytes, status: os.stat_result) -> NewEntry:
+    def _state_now(self, directory: int, name: str, path: bytes, status: os.stat_result) -> NewEntry:
         kind, mode, size = kind_of(status.st_mode), stat.S_IMODE(status.st_mode), status.st_size
         if kind == "symlink":
             text = os.readlink(os.fsencode(name), dir_fd=directory)
@@ -69,7 +69,7 @@ class _RunningComparison(Comparison):
             return NewEntry(kind, mode, size, digest=_digest_of(fd, size))
 
 
-def _is_placeholder(directory: int, name: str) -> bool:
+def _is_empty_placeholder(directory: int, name: str) -> bool:
     """As `questions.is_placeholder` says, without a path that a program could exchange for a link."""
     try:
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
