@@ -42,7 +42,7 @@ from support.sessionrecords import session_record
 LOOSENED = Loosened("/p/\udcff", "0", ("reads ~/.ssh",))
 PROXY = ProxyPlan("conf", {"page": "x"}, ("squid",), SquidAccount(1, 2), None, "00ff")
 START = SandboxStart(
-    terminal_argv=("a",), terminal="passed", proxy=PROXY, needs_bridge=True, lists_changes=False,
+    terminal_argv=("a",), terminal="passed", proxy=PROXY, needs_bridge=True, changes_platform="",
     notes=("n",), default_policy="", loosened=LOOSENED, retired=("w",),
     argv0_override=(), unsigned="", mcp_tools=("a",),
 )  # fmt: skip

@@ -32,7 +32,7 @@ from sandwright.bridge.repository import bare_environment
 from sandwright.bridge.signing import CommitSigner
 from sandwright.bridge.workspace import OpenWorkspace, descriptor_path
 from sandwright.errors import CommandFailed, ToolMissing
-from sandwright.methods.shared.shims import CHANGES
+from sandwright.launcher.shim_names import CHANGES
 
 REFUSED, NO_PROGRAM, NO_BRIDGE, OUT_OF_TIME = 126, 127, 125, 124
 """The exit status of a shim if the program did not run to its end, as of the shell and timeout(1)."""

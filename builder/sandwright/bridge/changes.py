@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sandwright.bridge.grammar import AllowedCall, CommandForm, Refused
-from sandwright.methods.shared.shims import CHANGES
+from sandwright.launcher.shim_names import CHANGES
 
 
 class Misused(Refused):

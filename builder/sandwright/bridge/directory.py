@@ -10,11 +10,9 @@ import contextlib
 import fcntl
 import functools
 import os
-import secrets
 import shutil
 import socket
 import sys
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +21,8 @@ from sandwright import user_dirs
 from sandwright.bridge.shim import SHIM_PROGRAM
 from sandwright.environment import SHIMS
 from sandwright.errors import HostError, UsageError
+from sandwright.launcher.shim_names import ENTER, SHIM
 from sandwright.locking import lock_within
-from sandwright.methods.shared.shims import ENTER, SHIM
 from sandwright.signalling import is_same_user_process, kill
 from sandwright.sockets import socket_name
 
@@ -93,7 +91,7 @@ def bridge_directory(base: Path) -> Iterator[tuple[Path, int]]:
     """
     user_dirs.private(str(base))
     sweep_bridges(base)
-    directory = base / uuid.uuid4().hex[:12]
+    directory = base / os.urandom(6).hex()
     if sys.platform != "linux" and len(os.fsencode(directory / "public" / "socket")) > _MAX_SOCKET_PATH:
         raise UsageError(f"{base}: a socket's path can't be that long")
     with _hold_file_lock(base / "lock"):
@@ -177,7 +175,7 @@ def write_shims(public: Path, names: Iterable[str], *, signing: Iterable[str] = 
         (public / f"sign-{name}").touch()  # by it the shim knows that all else is the sandbox's own program's
     for name in {*names, *signing}:
         (public / "bin" / name).symlink_to(f"../{SHIM}")
-    write_number(public / LISTEN, secrets.choice(PORTS))
+    write_number(public / LISTEN, PORTS[int.from_bytes(os.urandom(4)) % len(PORTS)])
 
 
 def write_number(path: Path, number: int) -> None:

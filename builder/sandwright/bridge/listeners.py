@@ -8,8 +8,8 @@ import socket
 import stat
 from pathlib import Path
 
-from sandwright.bridge import frames
 from sandwright.bridge.directory import PORT, write_number
+from sandwright.launcher.shim_names import PROTOCOL
 
 _NETNS_COOKIE = 71
 """SO_NETNS_COOKIE (asm-generic/socket.h, Linux 5.14)."""
@@ -42,7 +42,7 @@ def receive_listener(channel: socket.socket, public: Path) -> socket.socket | No
         write_number(public / PORT, listener.getsockname()[1])
         for answer in fds[1:2]:
             with contextlib.suppress(OSError):  # the client has gone
-                os.write(answer, bytes([frames.VERSION]))
+                os.write(answer, bytes([PROTOCOL]))
         return listener
 
 

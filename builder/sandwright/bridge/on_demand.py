@@ -26,9 +26,8 @@ from sandwright.bridge.directory import (
 )
 from sandwright.bridge.listeners import NotListening, receive_listener
 from sandwright.errors import SandwrightError
-from sandwright.host import ARCHITECTURES
+from sandwright.launcher.shim_names import CHANGES
 from sandwright.lazy import load
-from sandwright.methods.shared.shims import CHANGES
 
 CALL_SECONDS = 60.0
 OUTPUT_BYTES = 64 << 20
@@ -40,10 +39,11 @@ CALLS = 1
 class RunReviewed:
     """A run in a review workspace. `project` is the canonical path; `environment` are the host's variables.
 
-    `program` are the words that start the program on the host, without the form.
+    `platform` is the sandbox's; `program` are the words that start the program on the host, without the form.
     """
 
     project: str
+    platform: str
     program: tuple[str, ...]
     environment: Mapping[str, str]
 
@@ -66,7 +66,7 @@ def serve_changes(run: RunReviewed) -> Iterator[Bridge]:
     with contextlib.ExitStack() as stack:
         session_dir, lock = stack.enter_context(bridge_directory(bridges_directory(run.environment)))
         public, private = session_dir / "public", session_dir / "private"
-        write_shims(public, [CHANGES], platform=f"linux/{ARCHITECTURES.get(os.uname().machine, '')}")
+        write_shims(public, [CHANGES], platform=run.platform)
         listener = stack.enter_context(listening(public))
         passed, theirs = stack.enter_context(channel())
         bridge = Bridge(session_dir.name, public, private / "calls.jsonl", os.getpid(), passed)

@@ -40,7 +40,7 @@ def main(words: list[str]) -> int:
     with closing(os.open(os.devnull, os.O_WRONLY)) as nothing:
         os.dup2(nothing, 2)
     try:
-        _print_changes(*words)
+        _print_changes_so_far(*words)
         sys.stdout.flush()
     except (SandwrightError, OSError, MemoryError):
         os.write(sandbox, _WHY.encode())
@@ -48,7 +48,7 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _print_changes(policy: str, named: str, cwd: str, name: str, form: str) -> None:
+def _print_changes_so_far(policy: str, named: str, cwd: str, name: str, form: str) -> None:
     request = RunRequest([], policy=policy, cwd=cwd, named=named == "named")
     workspace = workspace_of(os.path.realpath(Path(request.policy).parent), name)
     base = read_base(workspace)

@@ -108,7 +108,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
         terminal=backend.terminal,
         proxy=_proxy_plan(resolved, registry.properties(backend.name), inputs),
         needs_bridge=resolved.credentials.needs_bridge and registry.properties(backend.name).shims,
-        lists_changes=bool(request.copies) and lists_changes(resolved, backend.name),
+        changes_platform=_changes_platform(resolved, backend.name, request),
         notes=tuple(_render_notes(notes, resolved, backend, rendered, inputs)),
         default_policy="" if request.has_policy() else _default_policy_note(policy, request, backend.name),
         loosened=found,
@@ -134,6 +134,11 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
 def _reads_messages(method: str) -> bool:
     """Whether a run reads the messages of MCP; a policy can accept that it does not."""
     return registry.declaration(method).of("mcp.tools").level == "exact"
+
+
+def _changes_platform(resolved: ResolvedPolicy, method: str, request: RunRequest) -> str:
+    """The platform of `sandwright-changes` in a review; empty in a run without it."""
+    return resolved.facts.platform if request.copies and lists_changes(resolved, method) else ""
 
 
 def _check_shows_copies(resolved: ResolvedPolicy, method: str, request: RunRequest) -> None:

@@ -115,7 +115,7 @@ def _run_supervised(
         environment, passed = environment | bridge.environment, (bridge.channel,)
         document = replace(document, shims=str(bridge.public), channel=bridge.channel)
         observed.bridge = BridgeLog(bridge.audit, bridge.session)
-    if start.lists_changes:
+    if start.changes_platform:
         bridge = _changes_bridge(session, stack)
         environment, passed = environment | bridge.environment, (bridge.channel,)
         document = replace(document, shims=str(bridge.public), channel=bridge.channel)
@@ -267,7 +267,7 @@ def _changes_bridge(session: CommandSession, stack: ExitStack) -> Bridge:
     ((project, _),) = request.copies.items()
     module = load("sandwright.bridge.on_demand")
     program = module.changes_program(request.policy, request.cwd, request.workspace, named=request.named)
-    run = module.RunReviewed(project, program, dict(os.environ))
+    run = module.RunReviewed(project, session.prepared.start.changes_platform, program, dict(os.environ))
     bridge: Bridge = stack.enter_context(module.serve_changes(run))
     return bridge
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from sandwright.bridge.directory import Bridge
 from sandwright.bridge.on_demand import RunReviewed, serve_changes
 from sandwright.launcher.run_document import RunDocument, handed_over, workspace_words
-from sandwright.methods.shared.shims import CHANGES, lists_changes
+from sandwright.launcher.shim_names import CHANGES
+from sandwright.methods.shared.shims import lists_changes
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.live_entries import observe
 from sandwright.policy.resolved import ResolvedPolicy
@@ -127,7 +128,7 @@ def _planted_listing(
         yield None
         return
     program = ("/bin/sh", "-c", 'echo "$0 $# $1"', word)
-    with serve_changes(RunReviewed(str(project), program, dict(os.environ))) as bridge:
+    with serve_changes(RunReviewed(str(project), policy.facts.platform, program, dict(os.environ))) as bridge:
         yield bridge
 
 

@@ -39,8 +39,6 @@ from sandwright.errors import RenderError
 from sandwright.launcher.plan import ShimPlan
 from sandwright.policy.resolved import ResolvedPolicy
 
-SHIM = "shim"
-ENTER = "sandwright-enter"
 PLACE = "/.sandwright"
 """Where containers see the directory: at the root, as nothing of the host's may be mounted above it. The
 runtime makes the mount point."""
@@ -50,9 +48,6 @@ BWRAP_PLACE = "/dev/.sandwright"
 
 BROUGHT_IN = frozenset({"bwrap", "docker", "podman", "oci", "gvisor", "seatbelt"})
 """The methods with shims in the sandbox, and a bridge in the session."""
-
-CHANGES = "sandwright-changes"
-"""The bridge's program that lists the changes of a review workspace (`bridge/on_demand.py`)."""
 
 _LIST_CHANGES = frozenset({"bwrap", "oci", "gvisor"})
 """The methods of `BROUGHT_IN` that have a review workspace."""
