@@ -257,6 +257,23 @@ def test_no_process_starts_without_a_call(reviewed: Project) -> None:
 
 
 @pytest.mark.needs("bwrap")
+def test_errors_of_the_host_are_not_told(reviewed: Project) -> None:
+    """A message about the host's policy would quote it."""
+    trees = reviewed.home / ".local/state/sandwright/workspaces"
+    script = (
+        "echo x >new; touch ready; until test -e go; do sleep 0.1; done; sandwright-changes 2>&1; echo $?"
+    )
+    started = reviewed.start("sh", "-c", script)
+    until(lambda: [*trees.glob("*/*/tree/ready")] != [], "the run did not begin")
+    reviewed.policy.write_text("schema: 1\nA-SECRET\n")
+    (next(trees.glob("*/*/tree")) / "go").touch()
+    said = started.communicate(timeout=120)[0].decode()
+    assert said == (
+        "sandwright-changes: the changes can't be listed; on the host, `sandwright changes` says why\n125\n"
+    )
+
+
+@pytest.mark.needs("bwrap")
 def test_a_killed_session_leaves_nothing(reviewed: Project) -> None:
     script = "sandwright-changes >/dev/null; touch ready; sleep 60"
     started = reviewed.start("sh", "-c", script)
