@@ -16,7 +16,8 @@ from pathlib import Path
 from benchmarks import harness
 
 from sandwright.api import Policy
-from sandwright.bridge.start import Bridge, serve
+from sandwright.bridge.directory import Bridge
+from sandwright.bridge.start import serve
 from sandwright.policy.collect import collect_facts
 
 CALLS = 50

@@ -75,21 +75,29 @@ def is_placeholder(path: str, status: os.stat_result) -> bool:
     Git that is read-only for all and says nothing. The directory above may hand on its
     group, and an access list that takes more away.
     """
+    if not may_be_placeholder(os.path.basename(path), status):
+        return False
     try:
-        if status.st_mode & _WRITABLE:
-            return False
         if stat.S_ISDIR(status.st_mode):
-            return bool(status.st_mode & stat.S_ISVTX) and not os.listdir(path)
-        if not stat.S_ISREG(status.st_mode) or status.st_size not in _COVERED_SIZES:
-            return False
+            return not os.listdir(path)
         with open(path, "rb") as file:
-            return os.path.basename(path) in _COVERED_NAMES and file.read(3) in (b"", b".\n")
+            return file.read(3) in COVERED_TEXTS
     except OSError:
         return False
 
 
+def may_be_placeholder(name: str, status: os.stat_result) -> bool:
+    """Whether a file is a placeholder by its name and status, unless its content differs."""
+    if status.st_mode & _WRITABLE:
+        return False
+    if stat.S_ISDIR(status.st_mode):
+        return bool(status.st_mode & stat.S_ISVTX)
+    return stat.S_ISREG(status.st_mode) and status.st_size in _COVERED_SIZES and name in _COVERED_NAMES
+
+
 _WRITABLE = 0o222
 _COVERED_SIZES = (0, 2)
+COVERED_TEXTS = (b"", b".\n")
 _COVERED_NAMES = ("alternates", "attributes", "commondir", "config", "config.worktree")
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 
 from sandwright import process
-from sandwright.bridge.start import Bridge
+from sandwright.bridge.directory import Bridge
 from sandwright.errors import RenderError
 from sandwright.launcher.plan import parse_plan
 from sandwright.methods.registry import render

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
-from sandwright.bridge.start import Bridge
+from sandwright.bridge.directory import Bridge
 from support.bridges import World, world
 from support.githttp import GitServer
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from sandwright import process
-from sandwright.bridge.start import Bridge
+from sandwright.bridge.directory import Bridge
 from sandwright.errors import RenderError
 from sandwright.methods.registry import render
 from session.test_run_containers import busybox_root

@@ -17,10 +17,11 @@ import pytest
 
 from sandwright import process
 from sandwright.bridge.access import AccessRule, WorkspaceAccess
+from sandwright.bridge.directory import Bridge
 from sandwright.bridge.environment import trusted_search_path
 from sandwright.bridge.remotes import address, addresses
 from sandwright.bridge.secret import Reach, command_secret
-from sandwright.bridge.start import Bridge, serve
+from sandwright.bridge.start import serve
 from sandwright.errors import HostError, UsageError
 from support.bridges import World, world
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sandwright.bridge.start import Bridge
+from sandwright.bridge.directory import Bridge
 from support.bridges import World, world
 from support.githubserver import HOST, GitHub, github
 

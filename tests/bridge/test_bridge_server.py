@@ -29,8 +29,9 @@ import pytest
 from sandwright import process
 from sandwright.bridge import frames
 from sandwright.bridge.configuration import CallLimits
+from sandwright.bridge.directory import Bridge, sweep_bridges
 from sandwright.bridge.frames import CallRequest, FrameKind
-from sandwright.bridge.start import Bridge, serve, sweep_bridges
+from sandwright.bridge.start import serve
 from sandwright.errors import HostError, RenderError, ToolMissing, UsageError
 from support.bridges import World, encode_request, world
 from support.processtrees import naming

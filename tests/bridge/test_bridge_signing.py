@@ -23,12 +23,12 @@ import pytest
 
 from sandwright import process
 from sandwright.bridge import frames
+from sandwright.bridge.directory import Bridge
 from sandwright.bridge.frames import CallRequest, FrameKind
 from sandwright.bridge.grammar import Refused
 from sandwright.bridge.keys import parse_public
 from sandwright.bridge.signed_payload import MAX_PAYLOAD, parse_payload
 from sandwright.bridge.signing import ended
-from sandwright.bridge.start import Bridge
 from sandwright.errors import HostError, SandwrightError, UsageError
 from sandwright.landlock import landlock_version
 from support.bridges import IDENTITY, World, encode_request, world

@@ -42,8 +42,9 @@ from support.sessionrecords import session_record
 LOOSENED = Loosened("/p/\udcff", "0", ("reads ~/.ssh",))
 PROXY = ProxyPlan("conf", {"page": "x"}, ("squid",), SquidAccount(1, 2), None, "00ff")
 START = SandboxStart(
-    terminal_argv=("a",), terminal="passed", proxy=PROXY, needs_bridge=True, notes=("n",),
-    default_policy="", loosened=LOOSENED, retired=("w",), argv0_override=(), unsigned="", mcp_tools=("a",),
+    terminal_argv=("a",), terminal="passed", proxy=PROXY, needs_bridge=True, changes_platform="",
+    notes=("n",), default_policy="", loosened=LOOSENED, retired=("w",),
+    argv0_override=(), unsigned="", mcp_tools=("a",),
 )  # fmt: skip
 RECORDS: list[Any] = [
     session_record("0" * 16),

@@ -235,6 +235,45 @@ def test_it_asks_on_a_terminal(folder: Path, answer: str, status: int) -> None:
     assert (folder / "sandbox.yaml").exists() is (status == 0)
 
 
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_it_asks_about_a_review_for_an_agent(folder: Path, answer: str) -> None:
+    controller, terminal = pty.openpty()
+    words = ["sandwright", "init", "--agent", "claude", "--method", "bwrap"]
+    with subprocess.Popen(
+        words, cwd=folder, env=_environ(folder), stdin=terminal, stdout=terminal, stderr=terminal
+    ) as child:
+        os.close(terminal)
+        assert "let claude change a copy of the project" in _until(controller, "[y/N] ")
+        os.write(controller, f"{answer}\n".encode())
+        _until(controller, "[y/N] ")
+        os.write(controller, b"y\n")
+        _drain(controller)
+        assert child.wait(WAIT) == 0
+    os.close(controller)
+    assert ("\nworkspace: review\n" in (folder / "sandbox.yaml").read_text()) is (answer == "y")
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (("--review",), "\nworkspace: review\n"),
+        (("--review", "--agent", "aider"), "\nworkspace: review\n"),
+        (("--agent", "aider"), "\n# workspace: review\n"),
+    ],
+)
+def test_a_review_is_proposed(folder: Path, options: tuple[str, ...], line: str) -> None:
+    made = _sandwright(folder, "init", "--yes", "--method", "bwrap", *options)
+    assert made.returncode == 0, made.stderr
+    assert line in (folder / "sandbox.yaml").read_text()
+
+
+def test_a_method_without_a_review_is_no_choice_for_one(folder: Path) -> None:
+    made = _sandwright(folder, "init", "--yes", "--method", "kubernetes", "--review")
+    assert made.returncode != 0
+    assert "workspace" in made.stderr
+    assert not (folder / "sandbox.yaml").exists()
+
+
 def _until(descriptor: int, text: str) -> str:
     said, until = "", time.monotonic() + WAIT
     while text not in said:

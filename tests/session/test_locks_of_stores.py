@@ -28,7 +28,7 @@ LOCKS: dict[str, str] = {
     "sandwright/runtime/scratch.py": HIDDEN,
     "sandwright/session/detached.py": HIDDEN,
     "sandwright/session/stale.py": HIDDEN,
-    "sandwright/bridge/start.py": HIDDEN,
+    "sandwright/bridge/directory.py": HIDDEN,
     "sandwright/workspace/store.py": HIDDEN,
     "sandwright/launcher/source/cgroup.c": "below /sys/fs/cgroup, which no sandbox sees",
     "sandwright/launcher/source/ports.c": HIDDEN,

@@ -32,6 +32,23 @@ def test_all_are_proved(project: Project) -> None:
     assert {each["verdict"] for each in found.values()} <= {"pass", "skipped"}
 
 
+OK, REFUSED, ABSENT = "status 0\nword 1 json", "status 126", "status 127"
+
+
+@pytest.mark.parametrize(
+    ("inside", "live", "verdict"),
+    [
+        ([OK, REFUSED], [ABSENT, ABSENT], "pass"),
+        ([OK, "status 0\nword 2 --workspace"], [ABSENT, ABSENT], "fail"),
+        ([OK, REFUSED], [OK, REFUSED], "fail"),
+        ([ABSENT, REFUSED], [ABSENT, ABSENT], "inconclusive"),
+        ([ABSENT, ABSENT], [ABSENT, ABSENT], "fail"),
+    ],
+)
+def test_a_listing_that_takes_more_fails(inside: list[str], live: list[str], verdict: str) -> None:
+    assert workspace._listed_outcome("bwrap", inside, live, "word").verdict == verdict
+
+
 def test_a_live_policy_has_none(project: Project) -> None:
     assert not set(workspace.NAMES) & _outcomes(project).keys()
 

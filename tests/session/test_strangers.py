@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sandwright import user_dirs
-from sandwright.bridge import start as bridges
+from sandwright.bridge import directory as bridges
 from sandwright.errors import HostError
 from sandwright.session import state
 from session.conftest import Project

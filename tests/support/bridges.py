@@ -17,8 +17,9 @@ from sandwright import process
 from sandwright.api import Policy
 from sandwright.bridge import frames
 from sandwright.bridge.configuration import CallLimits
+from sandwright.bridge.directory import Bridge
 from sandwright.bridge.frames import CallRequest
-from sandwright.bridge.start import Bridge, serve
+from sandwright.bridge.start import serve
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.resolved import ResolvedPolicy
 from support.githttp import GitServer, git_server

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from sandwright.bridge.start import Bridge
+from sandwright.bridge.directory import Bridge
 from sandwright.egress.start import Proxy
 from sandwright.launcher.run_document import RunDocument, run_document_bytes
 

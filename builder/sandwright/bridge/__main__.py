@@ -7,4 +7,4 @@ import sys
 from sandwright.bridge.server import serve_forever
 
 if __name__ == "__main__":
-    serve_forever(0, int(sys.argv[1]), int(sys.argv[2]))
+    serve_forever(0, int(sys.argv[1]), [int(each) for each in sys.argv[2:]])

@@ -17,8 +17,10 @@ from tempfile import TemporaryDirectory
 from sandwright import process
 from sandwright.bridge import frames
 from sandwright.bridge.audit import Audit, Full
+from sandwright.bridge.changes import Misused, changes_call
 from sandwright.bridge.children import Children
-from sandwright.bridge.configuration import SESSION_MARK, Configuration
+from sandwright.bridge.configuration import Configuration
+from sandwright.bridge.directory import SESSION_MARK
 from sandwright.bridge.environment import gh_environment, program_environment
 from sandwright.bridge.frames import Frame, FrameKind, ProtocolError
 from sandwright.bridge.gh import check_repositories
@@ -30,6 +32,7 @@ from sandwright.bridge.repository import bare_environment
 from sandwright.bridge.signing import CommitSigner
 from sandwright.bridge.workspace import OpenWorkspace, descriptor_path
 from sandwright.errors import CommandFailed, ToolMissing
+from sandwright.launcher.shim_names import CHANGES
 
 REFUSED, NO_PROGRAM, NO_BRIDGE, OUT_OF_TIME = 126, 127, 125, 124
 """The exit status of a shim if the program did not run to its end, as of the shell and timeout(1)."""
@@ -120,6 +123,9 @@ def serve_call(connection: socket.socket, number: int, context: Context) -> None
             _run_call(
                 _DecidedCall(connection, reader, call, parts, started + limits.call_seconds, event), context
             )
+    except Misused as misuse:
+        context.audit.write("call", status=REFUSED, **event)
+        _send_final_frame(connection, frames.encode_refusal(REFUSED, str(misuse)))
     except Refused as refusal:
         context.audit.write("refused", why=context.audit.masked(str(refusal)), **event)
         _send_final_frame(connection, frames.encode_refusal(REFUSED, str(refusal)))
@@ -184,6 +190,8 @@ def _decided_call(request: frames.CallRequest, context: Context) -> tuple[Allowe
         directory = request.directory.decode("utf-8", "surrogateescape")
     except UnicodeDecodeError:
         raise Refused("arguments that are no UTF-8 are not passed on") from None
+    if program == CHANGES and context.configuration.changes:
+        return changes_call(arguments), ()
     grammar = context.grammars.get(program)
     if grammar is None:
         raise Refused("the policy names no such shim")
@@ -221,6 +229,9 @@ def _prepared(
     Nothing runs in the workspace, because files in its directory can control a program.
     """
     call, parts = requested.call, requested.parts
+    if call.program == CHANGES and (changes := context.configuration.changes):
+        environment = {**changes.environment, SESSION_MARK: context.configuration.session}
+        return _Prepared([*changes.words, *call.plain], environment, str(scratch))
     program = context.configuration.programs[call.program]
     home = scratch / "home"
     home.mkdir()

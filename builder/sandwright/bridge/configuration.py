@@ -15,9 +15,6 @@ from sandwright.bridge.access import AccessRule
 from sandwright.documents import strictjson
 from sandwright.policy.values import ShimCommand
 
-SESSION_MARK = "SANDWRIGHT_BRIDGE"
-"""In the environment of a bridge and of all its programs: its session, by which they are found afterwards."""
-
 
 @dataclass(frozen=True)
 class CallLimits:
@@ -55,6 +52,14 @@ class ShimProgram:
 
 
 @dataclass(frozen=True)
+class ChangesProgram:
+    """The program behind `sandwright-changes`: its words, without the form, and variables."""
+
+    words: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class CommitKey:
     """A signing key on the host. `written` is the key as the policy spells it.
 
@@ -82,7 +87,8 @@ class Configuration:
     each call. `uids` may connect. `environment` are the host's variables that programs may get.
     `repositories` are those with known remotes. `access` are the policy's rules for the workspace.
     `loopback`: the sandbox has another network, so this machine's loopback addresses are separate.
-    `restricting`: see `RestrictedGit`.
+    `restricting`: see `RestrictedGit`. `changes` lists the changes of the session's workspace, None without a
+    review.
     """
 
     session: str
@@ -99,6 +105,7 @@ class Configuration:
     repositories: tuple[tuple[str, ...], ...] = ()
     limits: CallLimits = CallLimits()
     signing: tuple[CommitKey, ...] = ()
+    changes: ChangesProgram | None = None
 
     def to_json(self) -> bytes:
         """As JSON, with the secrets."""
@@ -129,7 +136,12 @@ class Configuration:
             repositories=tuple(map(tuple, data["repositories"])),
             limits=CallLimits(**data["limits"]),
             signing=tuple(CommitKey(**{**each, "names": tuple(each["names"])}) for each in data["signing"]),
+            changes=None if data["changes"] is None else _changes_program(data["changes"]),
         )
+
+
+def _changes_program(data: Mapping[str, Any]) -> ChangesProgram:
+    return ChangesProgram(tuple(data["words"]), data["environment"])
 
 
 def _command(data: Mapping[str, Any]) -> ShimCommand:

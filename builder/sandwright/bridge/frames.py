@@ -26,7 +26,9 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-VERSION = 1
+from sandwright.launcher.shim_names import PROTOCOL
+
+VERSION = PROTOCOL
 MAX_PAYLOAD = 1 << 20
 """Bytes; a frame that says it has more is refused unread."""
 

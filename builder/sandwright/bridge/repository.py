@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sandwright.bridge.arg_types import is_ref
-from sandwright.bridge.configuration import SESSION_MARK
+from sandwright.bridge.directory import SESSION_MARK
 from sandwright.bridge.grammar import Refused, quote_words
 from sandwright.bridge.workspace import OpenWorkspace, open_file
 from sandwright.git.layout import GITFILE

@@ -11,16 +11,13 @@ import contextlib
 import errno
 import os
 import resource
-import secrets
 import selectors
 import signal
 import socket
-import stat
 import struct
 import threading
 import time
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from sandwright import process
 from sandwright.bridge import frames
@@ -29,40 +26,32 @@ from sandwright.bridge.audit import Audit
 from sandwright.bridge.call import NO_BRIDGE, Context, serve_call
 from sandwright.bridge.children import Children
 from sandwright.bridge.configuration import Configuration
+from sandwright.bridge.directory import remove
 from sandwright.bridge.git import git_with_initial_remotes
 from sandwright.bridge.grammar import Grammar, compile_grammar
+from sandwright.bridge.listeners import NotListening, receive_listener
 from sandwright.bridge.profiles import profile_of
 from sandwright.bridge.restricted import RestrictedGit
 from sandwright.bridge.signing import CommitSigner
-from sandwright.bridge.workspace import OpenWorkspace, remove
-
-PORT = "port"
-LISTEN = "listen"
-"""Files in the public directory: the port of the bridge on the sandbox's loopback, which exists once a
-listener was passed; and the required port, because all sandboxes of a bridge use one number."""
-
-PORTS = range(49152, 65536)
-"""Ports for dynamic use, which are never assigned (RFC 6335, section 6)."""
+from sandwright.bridge.workspace import OpenWorkspace
 
 MAX_OPEN = 16384
 """The limit of open files: enough for all concurrent calls. Programs get the same limit, and some close every
 descriptor up to it."""
 
 _STOP_SECONDS = 10.0
-_NETNS_COOKIE = 71
-"""SO_NETNS_COOKIE (asm-generic/socket.h, Linux 5.14)."""
 
 
 class Server:
     """One bridge."""
 
     def __init__(
-        self, configuration: Configuration, listener: socket.socket, channel: socket.socket | None
+        self, configuration: Configuration, listeners: Sequence[socket.socket], channel: socket.socket | None
     ) -> None:
-        """`listener` is bound and listens. Sandboxes may pass listeners of their own over `channel`."""
+        """The `listeners` are bound and listen. Sandboxes may pass listeners of their own over `channel`."""
         self._configuration = configuration
         self._selector = selectors.DefaultSelector()
-        self._listeners = [listener]
+        self._listeners = [*listeners]
         self._channel = channel
         self._stop_reader, self._stop_writer = os.pipe()
         self._threads: set[threading.Thread] = set()
@@ -75,7 +64,6 @@ class Server:
         configuration = self._configuration
         access = WorkspaceAccess(configuration.access)
         workspace = OpenWorkspace(configuration.workspace, access)
-        _write_number(configuration.public / LISTEN, secrets.choice(PORTS))
         needs_git = {"git", "gh"} & configuration.programs.keys() and process.find("git")
         words = (
             word for each in configuration.programs.values() for entry in each.allow for word in entry.words
@@ -175,30 +163,17 @@ class Server:
         channel = self._channel
         assert channel is not None
         try:
-            message, fds, _, _ = socket.recv_fds(channel, 1, 4)
-        except OSError:
-            message, fds = b"", []
-        if not message:  # the peer has closed its end
+            listener = receive_listener(channel, self._configuration.public)
+        except NotListening as fault:
+            self._context.audit.write("peer", why=f"a listener that is none: {fault}")
+            return
+        if listener is None:  # the peer has closed its end
             self._selector.unregister(channel)
             channel.close()
             self._channel = None
             return
-        with contextlib.ExitStack() as stack:
-            for fd in fds[1:]:
-                stack.callback(os.close, fd)
-            if fault := _listener_fault(fds[:1]):
-                for fd in fds[:1]:
-                    os.close(fd)
-                self._context.audit.write("peer", why=f"a listener that is none: {fault}")
-                return
-            listener = socket.socket(fileno=fds[0])
-            listener.setblocking(False)
-            self._listeners.append(listener)
-            self._selector.register(listener, selectors.EVENT_READ)
-            _write_number(self._configuration.public / PORT, listener.getsockname()[1])
-            for answer in fds[1:2]:
-                with contextlib.suppress(OSError):  # the client has gone
-                    os.write(answer, bytes([frames.VERSION]))
+        self._listeners.append(listener)
+        self._selector.register(listener, selectors.EVENT_READ)
 
     def _end_calls(self) -> None:
         """End all calls, and remove everything."""
@@ -221,43 +196,16 @@ def _grammars(configuration: Configuration) -> Mapping[str, Grammar]:
     }
 
 
-def _write_number(path: Path, number: int) -> None:
-    """Write a file whole: a shim may be reading it."""
-    part = path.with_name(f".{path.name}")
-    part.write_text(f"{number}\n", encoding="ascii")
-    part.replace(path)
-
-
-def _listener_fault(fds: list[int]) -> str:
-    """Why a passed descriptor is not a listener on the loopback of a network other than the host's."""
-    if len(fds) != 1 or not stat.S_ISSOCK(os.fstat(fds[0]).st_mode):
-        return "no socket"
-    with socket.socket(fileno=os.dup(fds[0])) as listener:
-        if listener.family != socket.AF_INET or listener.type != socket.SOCK_STREAM:
-            return "not TCP"
-        if not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-            return "it does not listen"
-        if listener.getsockname()[0] != "127.0.0.1":
-            return "not the loopback"
-        with socket.socket(socket.AF_INET) as here:
-            same = _network_cookie(listener) == _network_cookie(here)
-    return "the sandbox has the host's network, where everybody could connect" if same else ""
-
-
-def _network_cookie(listener: socket.socket) -> bytes:
-    """The number by which the kernel distinguishes network namespaces."""
-    return listener.getsockopt(socket.SOL_SOCKET, _NETNS_COOKIE, 8)
-
-
-def serve_forever(source: int, listener: int, channel: int) -> None:
+def serve_forever(source: int, channel: int, listeners: Sequence[int]) -> None:
     """The bridge's process: read the configuration, say that it's ready, serve, and end."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core would hold the secrets
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, MAX_OPEN) if most > 0 else MAX_OPEN, most))
     size = struct.unpack(">I", _read_exactly(source, 4))[0]
     configuration = Configuration.from_json(_read_exactly(source, size))
-    listening = socket.socket(fileno=listener)
-    listening.setblocking(False)
+    listening = [socket.socket(fileno=each) for each in listeners]
+    for each in listening:
+        each.setblocking(False)
     server = Server(configuration, listening, socket.socket(fileno=channel))
     os.write(1, b"r")
     server.run(source)

@@ -26,7 +26,8 @@ from tempfile import TemporaryDirectory
 from sandwright import process
 from sandwright.bridge import frames
 from sandwright.bridge.children import Children
-from sandwright.bridge.configuration import SESSION_MARK, CommitKey, Configuration
+from sandwright.bridge.configuration import CommitKey, Configuration
+from sandwright.bridge.directory import SESSION_MARK
 from sandwright.bridge.environment import program_environment
 from sandwright.bridge.frames import FrameKind, ProtocolError
 from sandwright.bridge.git import READERS

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,11 +108,6 @@ def open_file(directory: int, name: str) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
-
-
-def remove(directory: Path) -> None:
-    """Remove one of the bridge's directories, also when another process removes it meanwhile."""
-    shutil.rmtree(directory, ignore_errors=True)
 
 
 def descriptor_path(fd: int) -> str:

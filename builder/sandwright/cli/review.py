@@ -5,13 +5,13 @@ from __future__ import annotations
 import json as encoder
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import time as time_now
 
 from sandwright.cli import console
 from sandwright.cli.policy_arguments import request_for
-from sandwright.cli.review_prompt import ask_for_changes, print_diff
+from sandwright.cli.review_prompt import ask_for_changes, print_diff_lines
 from sandwright.cli.review_summary import counts_by_kind, print_summary, print_withheld
 from sandwright.errors import HostError, UsageError, VerdictError
 from sandwright.lazy import load
@@ -25,7 +25,7 @@ from sandwright.workspace import undo as undoing
 from sandwright.workspace.base import read_base
 from sandwright.workspace.changes import Change
 from sandwright.workspace.destination import Applied
-from sandwright.workspace.diff import without_objects
+from sandwright.workspace.diff import diff_change, without_objects
 from sandwright.workspace.links import ProjectLinks
 from sandwright.workspace.store import (
     DEFAULT,
@@ -39,6 +39,9 @@ from sandwright.workspace.store import (
 from sandwright.workspace.withheld import Withheld, sort_changes
 
 NOT_DONE = 3
+
+Differ = Callable[[Workspace, Change], list[bytes]]
+"""Gives the lines of the diff of a change."""
 
 
 def changes(
@@ -58,12 +61,24 @@ def changes(
         _, held = _sort_withheld(found, every, copy, policy)
         if html:
             write_output(html, load("sandwright.cli.review_page:review_page")(copy, found, held))
-        if json:
-            console.lines(encoder.dumps(_changes_as_data(copy, found, held), indent=2))
-        elif diff:
-            _print_diffs(copy, found)
-        else:
-            print_summary(copy, found, held)
+        report_changes(copy, found, held, form="json" if json else "diff" if diff else "")
+
+
+def report_changes(
+    copy: Workspace,
+    found: Sequence[Change],
+    held: Sequence[Withheld],
+    *,
+    form: str,
+    differ: Differ = diff_change,
+) -> None:
+    """Print changes: in the form `json`, as a `diff` by `differ`, or without a form as a summary."""
+    if form == "json":
+        console.lines(encoder.dumps(_changes_as_data(copy, found, held), indent=2))
+    elif form == "diff":
+        _print_diffs(copy, found, differ)
+    else:
+        print_summary(copy, found, held)
 
 
 def apply(
@@ -198,10 +213,10 @@ def _is_at_or_in(path: bytes, above: bytes) -> bool:
     return not above or path == above or path.startswith(above + b"/")
 
 
-def _print_diffs(copy: Workspace, found: Sequence[Change]) -> None:
+def _print_diffs(copy: Workspace, found: Sequence[Change], differ: Differ) -> None:
     printed, objects = without_objects(found)
     for each in printed:
-        print_diff(copy, each)
+        print_diff_lines(differ(copy, each))
     for folder, members in objects.items():
         size = console.size(sum(each.new.size for each in members if each.new is not None))
         console.line(f"{os.fsdecode(folder)}: objects of Git: {counts_by_kind(members)} ({size}), not shown")

@@ -28,7 +28,7 @@ def ask_for_changes(copy: Workspace, found: Sequence[Change]) -> tuple[list[Chan
     for each in found:
         hunks = hunks_of(copy, each)
         if hunks is None or len(hunks.groups) == 1:
-            print_diff(copy, each)
+            print_diff_lines(diff_change(copy, each))
             answer = _ask_for_letter(f"Apply {os.fsdecode(each.path)} [y,n,q,?]? ", "ynq")
             chosen += [each] * (answer == "y")
         else:
@@ -43,12 +43,8 @@ def ask_for_changes(copy: Workspace, found: Sequence[Change]) -> tuple[list[Chan
     return chosen, contents
 
 
-def print_diff(copy: Workspace, change: Change) -> None:
-    """Print the unified diff of a change."""
-    _print_lines(diff_change(copy, change))
-
-
-def _print_lines(lines: Sequence[bytes]) -> None:
+def print_diff_lines(lines: Sequence[bytes]) -> None:
+    """Print lines of a diff, escaped."""
     text = b"".join(lines).decode("utf-8", "backslashreplace")
     for line in text.removesuffix("\n").split("\n"):
         console.line(line)
@@ -58,10 +54,10 @@ def _ask_for_hunks(hunks: Hunks) -> tuple[set[int], str]:
     """The numbers of the hunks to take, and the last answer."""
     taken: set[int] = set()
     answer, path = "", os.fsdecode(hunks.change.path)
-    _print_lines(list(header(hunks.change)))
+    print_diff_lines(list(header(hunks.change)))
     for number in range(len(hunks.groups)):
         if answer not in ("a", "d", "q"):
-            _print_lines(hunks.lines(number))
+            print_diff_lines(hunks.lines(number))
             question = f"Apply this hunk of {path} ({number + 1}/{len(hunks.groups)}) [y,n,q,a,d,?]? "
             answer = _ask_for_letter(question, "ynqad")
         if answer in ("y", "a"):

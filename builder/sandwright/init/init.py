@@ -63,8 +63,8 @@ class Proposed:
             raise HostError(f"{error.filename} can't be written: {error.strerror}") from error
 
 
-def propose(directory: Path, *, method: str = "", agent: str = "") -> Proposed:
-    """Propose a policy for a project. Nothing is written but what preflights keep.
+def propose(directory: Path, *, method: str = "", agent: str = "", review: bool = False) -> Proposed:
+    """Propose a policy for a project, with `review` for a copy of it. Only what preflights keep is written.
 
     Raise UsageError where there is a policy already, for a directory that is not a project and for an unknown
     method; RenderError when the named method can't enforce the proposal, or the managed or user policy
@@ -76,13 +76,13 @@ def propose(directory: Path, *, method: str = "", agent: str = "") -> Proposed:
     chosen = choose(method)
     notes: list[str] = []
     try:
-        text = _checked_proposal(directory, project, chosen, agent)
+        text = _checked_proposal(directory, project, chosen, agent, review=review)
     except RenderError as error:
         if method or not registry.properties(chosen.method).last_resort:
             raise
         notes = [f"it starts here, and is not enough: {line}" for line in str(error).splitlines()[:-1]]
         chosen = chosen.without_last()
-        text = _checked_proposal(directory, project, chosen, agent)
+        text = _checked_proposal(directory, project, chosen, agent, review=review)
     return Proposed(
         directory,
         chosen.method,
@@ -92,10 +92,17 @@ def propose(directory: Path, *, method: str = "", agent: str = "") -> Proposed:
     )
 
 
-def _checked_proposal(directory: Path, project: ProjectFacts, chosen: Chosen, agent: str) -> str:
+def can_review(method: str) -> bool:
+    """Whether runs of a method can change a copy of the project."""
+    return registry.declaration(method).of("workspace").level == "exact"
+
+
+def _checked_proposal(
+    directory: Path, project: ProjectFacts, chosen: Chosen, agent: str, *, review: bool
+) -> str:
     """The text for a method. Raise like `check_proposal`."""
     support = registry.declaration(chosen.method).support
-    text = proposal(project, Choice(chosen.method, _why_chosen(chosen), support, agent))
+    text = proposal(project, Choice(chosen.method, _why_chosen(chosen), support, agent, review))
     check_proposal(directory, text, chosen.method)
     return text
 

@@ -22,13 +22,14 @@ _PLAIN = re.compile(r"[$~A-Za-z/][$A-Za-z0-9_./+~-]*")
 class Choice:
     """The method for which a policy is proposed, the reason for it, and its declared features.
 
-    `agent` is the coding agent that works in the project, if any.
+    `agent` is the coding agent that works in the project, if any. `review`: commands change a copy.
     """
 
     method: str
     why: str
     declaration: Mapping[str, Support]
     agent: str = ""
+    review: bool = False
 
     def can(self, feature: str) -> bool:
         """Whether the method enforces a feature."""
@@ -78,12 +79,13 @@ def _method(choice: Choice) -> Iterator[str]:
             "keep an API key outside the sandbox."
         )
     yield f"extends: [{f'agent-{choice.agent}' if choice.agent else 'default'}]"
-    if choice.agent:
+    if choice.agent or choice.review:
         yield ""
         yield from _comment(
-            "With this line, commands change a copy of the project, and `sandwright apply` takes the changes."
+            "With this line, commands change a copy of the project. `sandwright changes` lists the changes "
+            "(for programs inside: `sandwright-changes`), and `sandwright apply` takes them."
         )
-        yield "# workspace: review"
+        yield "workspace: review" if choice.review else "# workspace: review"
 
 
 def _filesystem_section(project: ProjectFacts, choice: Choice) -> Iterator[str]:

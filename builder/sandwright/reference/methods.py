@@ -73,6 +73,7 @@ RUNS: Mapping[str, str] = {
     "network/requests-signature": "requests are signed with a key only if the placeholder has signed them",
     "workspace/project-unchanged": "programs change a copy, and no byte of the project",
     "workspace/no-names": "no name appears in the project, not even for a moment",
+    "workspace/lists-changes": "programs of a review list its changes, and name no other workspace",
     "workspace/held-tools": "names that tools run by themselves are not applied unless named",
     "workspace/held-git": "what decides which programs Git runs is not applied unless named",
     "workspace/held-odd": "odd files and names are not applied unless named",

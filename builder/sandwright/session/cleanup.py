@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from sandwright import process
-from sandwright.bridge.start import bridges_directory, stale, sweep_bridges
+from sandwright.bridge.directory import bridges_directory, stale, sweep_bridges
 from sandwright.errors import HostError, SandwrightError
 from sandwright.host import collect_host
 from sandwright.launcher.plan import NAME

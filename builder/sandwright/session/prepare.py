@@ -25,6 +25,7 @@ from sandwright.inputs import LiveHost
 from sandwright.methods import registry
 from sandwright.methods.contract import Backend, Notify, quiet
 from sandwright.methods.properties import Properties
+from sandwright.methods.shared.shims import lists_changes
 from sandwright.policy.agents import AGENTS
 from sandwright.policy.collect import collect_facts
 from sandwright.policy.facts import HostFacts
@@ -60,7 +61,7 @@ from sandwright.session.writable import scan_scope
 from sandwright.signalling import boot, machine
 
 if TYPE_CHECKING:
-    from sandwright.bridge.start import Bridge
+    from sandwright.bridge.directory import Bridge
     from sandwright.session.hostprogram import HostProgram
 
 RENDERED = ".sandbox"
@@ -107,6 +108,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
         terminal=backend.terminal,
         proxy=_proxy_plan(resolved, registry.properties(backend.name), inputs),
         needs_bridge=resolved.credentials.needs_bridge and registry.properties(backend.name).shims,
+        changes_platform=_changes_platform(resolved, backend.name, request),
         notes=tuple(_render_notes(notes, resolved, backend, rendered, inputs)),
         default_policy="" if request.has_policy() else _default_policy_note(policy, request, backend.name),
         loosened=found,
@@ -132,6 +134,11 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
 def _reads_messages(method: str) -> bool:
     """Whether a run reads the messages of MCP; a policy can accept that it does not."""
     return registry.declaration(method).of("mcp.tools").level == "exact"
+
+
+def _changes_platform(resolved: ResolvedPolicy, method: str, request: RunRequest) -> str:
+    """The platform of `sandwright-changes` in a review; empty in a run without it."""
+    return resolved.facts.platform if request.copies and lists_changes(resolved, method) else ""
 
 
 def _check_shows_copies(resolved: ResolvedPolicy, method: str, request: RunRequest) -> None:
@@ -296,7 +303,8 @@ def _default_policy_note(policy: MergedPolicy, request: RunRequest, method: str)
     keep = f"sandwright init --agent {agents[0]}" if len(agents) == 1 else "sandwright init"
     which = f"preset {' and '.join(names)}" if names else "no preset"
     where = f"no {Path(request.policy).name} here or above"
-    return f"{where}: taking {which}, method {method}; `{keep}` writes a policy to keep"
+    review = "; `run --review` changes a copy first" if agents and not request.workspace else ""
+    return f"{where}: taking {which}, method {method}; `{keep}` writes a policy to keep{review}"
 
 
 def choose_method(

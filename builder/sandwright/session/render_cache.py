@@ -39,17 +39,19 @@ class SandboxStart:
 
     `terminal_argv` is `argv` of the sandbox for a new terminal, `terminal` the kind of terminal
     (`methods.contract.Terminal`). `proxy` is the plan of the proxy that the session starts, None without;
-    `needs_bridge`: it starts a bridge. `notes` are what a person should know when it is rendered. Every run
-    says `default_policy`, which policy holds where no file says one, and `retired`:
-    warnings about names of the last release. The words of `argv0_override` start the command in place of its
-    first one, none where it stays. `mcp_tools` are the tools that a client of MCP can call, None where its
-    messages are not read. `unsigned` says why commits can't be signed inside, empty where they can.
+    `needs_bridge`: it starts a bridge; `changes_platform`: one for `sandwright-changes`, whose platform it
+    is, empty without. `notes` are what a person should know when it is rendered. Every run says
+    `default_policy`, which policy holds where no file says one, and `retired`: warnings about names of the
+    last release. The words of `argv0_override` start the command in place of its first one, none where it
+    stays. `mcp_tools` are the tools that a client of MCP can call, None where its messages are not read.
+    `unsigned` says why commits can't be signed inside, empty where they can.
     """
 
     terminal_argv: tuple[str, ...]
     terminal: Literal["passed", "controlling", "taken"]
     proxy: ProxyPlan | None
     needs_bridge: bool
+    changes_platform: str
     notes: tuple[str, ...]
     default_policy: str
     loosened: Loosened

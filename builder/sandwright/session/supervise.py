@@ -36,7 +36,7 @@ from sandwright.session.refused_hosts import RefusedHosts
 from sandwright.streams import Streams
 
 if TYPE_CHECKING:
-    from sandwright.bridge.start import Bridge
+    from sandwright.bridge.directory import Bridge
     from sandwright.egress.start import Proxy
     from sandwright.session.http_secrets import HttpSecrets
 
@@ -112,6 +112,11 @@ def _run_supervised(
         )
     if start.needs_bridge:
         bridge = _bridge(session, stack)
+        environment, passed = environment | bridge.environment, (bridge.channel,)
+        document = replace(document, shims=str(bridge.public), channel=bridge.channel)
+        observed.bridge = BridgeLog(bridge.audit, bridge.session)
+    if start.changes_platform:
+        bridge = _changes_bridge(session, stack)
         environment, passed = environment | bridge.environment, (bridge.channel,)
         document = replace(document, shims=str(bridge.public), channel=bridge.channel)
         observed.bridge = BridgeLog(bridge.audit, bridge.session)
@@ -255,6 +260,16 @@ def _give_secrets(
     variables = secrets.begin()
     stack.enter_context(secrets.refreshed())
     return tuple(f"{name}={value}" for name, value in variables.items())
+
+
+def _changes_bridge(session: CommandSession, stack: ExitStack) -> Bridge:
+    request = session.request
+    ((project, _),) = request.copies.items()
+    module = load("sandwright.bridge.on_demand")
+    program = module.changes_program(request.policy, request.cwd, request.workspace, named=request.named)
+    run = module.RunReviewed(project, session.prepared.start.changes_platform, program, dict(os.environ))
+    bridge: Bridge = stack.enter_context(module.serve_changes(run))
+    return bridge
 
 
 def _bridge(session: CommandSession, stack: ExitStack) -> Bridge:

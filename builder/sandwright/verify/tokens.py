@@ -17,8 +17,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sandwright import process
+from sandwright.bridge.directory import Bridge
 from sandwright.bridge.environment import KEPT
-from sandwright.bridge.start import Bridge, serve
+from sandwright.bridge.start import serve
 from sandwright.launcher.run_document import RunDocument
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.verify.fixture import Fixture

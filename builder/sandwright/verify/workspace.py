@@ -7,13 +7,18 @@ control, is changed itself.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from sandwright.bridge.directory import Bridge
+from sandwright.bridge.on_demand import RunReviewed, serve_changes
 from sandwright.launcher.run_document import RunDocument, handed_over, workspace_words
+from sandwright.launcher.shim_names import CHANGES
+from sandwright.methods.shared.shims import lists_changes
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.live_entries import observe
 from sandwright.policy.resolved import ResolvedPolicy
@@ -23,13 +28,14 @@ from sandwright.verify.fixture import Fixture
 from sandwright.verify.held_back import held_back_outcomes
 from sandwright.verify.outcome import ProbeOutcome
 from sandwright.verify.probe import Family
-from sandwright.verify.sandbox import RenderedSandbox
+from sandwright.verify.sandbox import Batch, RenderedSandbox
 from sandwright.verify.verdict import Verdict
 
 Resolve = Callable[..., ResolvedPolicy]
 Rendered = Callable[..., RenderedSandbox]
 
 UNCHANGED, UNTOUCHED = "workspace/project-unchanged", "workspace/no-names"
+LISTED = "workspace/lists-changes"
 NAMES = (UNCHANGED, UNTOUCHED, *held_back.ABOUT)
 """The names of these probes."""
 
@@ -52,8 +58,25 @@ def workspace_outcomes(
     shutil.copytree(staged, copy)
     before, touched = _tree_content(staged), staged.stat().st_mtime_ns
     words = workspace_words({str(staged): str(copy)})
-    inside = _attempt_changes(rendered("staged", _at(resolve, settings, staged)), staged, words)
-    outside = _attempt_changes(rendered("live", _at(over_project(resolve), settings, live)), live, ())
+    policy = _at(resolve, settings, staged)
+    alive = rendered("live", _at(over_project(resolve), settings, live))
+    with _planted_listing(policy, method, staged, fixture.word) as bridge:
+        sandbox = rendered("staged", policy)
+        if bridge is not None:
+            sandbox = replace(sandbox, descriptors=(*sandbox.descriptors, bridge.channel))
+        document = _with_bridge(RunDocument(workspace=words), bridge)
+        inside = _attempt_changes(sandbox, staged, document)
+        yield (
+            _skipped_listing(method)
+            if bridge is None
+            else _listed_outcome(
+                method,
+                _call_answers(sandbox, staged, document),
+                _call_answers(alive, live, None),
+                fixture.word,
+            )
+        )
+    outside = _attempt_changes(alive, live, None)
     changed = "copy changed" if _tree_content(copy) != before else "copy unchanged"
     control = "project changed" if _tree_content(live) != before else "project unchanged"
     evidence = f"{inside}\n{changed}\ncontrol, workspace: live: {outside}\n{control}"
@@ -96,7 +119,55 @@ def _at(resolve: Resolve, settings: Sequence[str], root: Path) -> ResolvedPolicy
     return resolve(settings, there)
 
 
-def _attempt_changes(sandbox: RenderedSandbox, root: Path, words: tuple[str, ...]) -> str:
+@contextlib.contextmanager
+def _planted_listing(
+    policy: ResolvedPolicy, method: str, project: Path, word: str
+) -> Iterator[Bridge | None]:
+    """A bridge whose `sandwright-changes` prints a word and its arguments; None where a run has none."""
+    if not lists_changes(policy, method):
+        yield None
+        return
+    program = ("/bin/sh", "-c", 'echo "$0 $# $1"', word)
+    with serve_changes(RunReviewed(str(project), policy.facts.platform, program, dict(os.environ))) as bridge:
+        yield bridge
+
+
+def _with_bridge(document: RunDocument, bridge: Bridge | None) -> RunDocument:
+    return document if bridge is None else replace(document, shims=str(bridge.public), channel=bridge.channel)
+
+
+def _call_answers(sandbox: RenderedSandbox, root: Path, document: RunDocument | None) -> list[str]:
+    """The answers to a call of `sandwright-changes`, and to one that names a workspace."""
+    calls = [attempt("call", CHANGES, "--json"), attempt("call", CHANGES, "--workspace", "other")]
+    return [str(each) for each in _attempt_batch(sandbox, root, document, calls).answers]
+
+
+def _listed_outcome(method: str, inside: list[str], live: list[str], word: str) -> ProbeOutcome:
+    """Whether programs in a review call `sandwright-changes`, and choose no more than the form."""
+    listed = f"status 0\\n{word} 1 json" in inside[0].replace("\n", "\\n")
+    held = "status 126" in inside[1] and "status 0" not in live[0]
+    return replace(
+        _skipped_listing(method),
+        verdict=(Verdict.PASS if listed else Verdict.INCONCLUSIVE) if held else Verdict.FAIL,
+        observed="listed" if listed else "not listed",
+        evidence=f"{inside[0]}\nwith --workspace: {inside[1]}\ncontrol, workspace: live: {live[0]}",
+    )
+
+
+def _skipped_listing(method: str) -> ProbeOutcome:
+    return ProbeOutcome(
+        probe=LISTED,
+        method=method,
+        family=Family.WORKSPACE,
+        verdict=Verdict.SKIPPED,
+        expected="listed",
+        observed="",
+        evidence=f"{CHANGES} does not exist in this sandbox: no bridge can be reached",
+        about="programs of a review list its changes, and name no other workspace",
+    )
+
+
+def _attempt_changes(sandbox: RenderedSandbox, root: Path, document: RunDocument | None) -> str:
     """Have a sandbox change its project; give its answers, as evidence."""
     attempts: list[Attempt] = [
         attempt("write", root / "kept", "new"),
@@ -105,11 +176,16 @@ def _attempt_changes(sandbox: RenderedSandbox, root: Path, words: tuple[str, ...
         attempt("mkdir", root / "new-folder"),
         attempt("rename", root / "folder", root / "moved"),
     ]
-    with contextlib.ExitStack() as stack:
-        document = stack.enter_context(handed_over(RunDocument(workspace=words))) if words else None
-        batch = replace(sandbox, document=document, cwd=root).attempt(attempts)
-    answers = zip(attempts, batch.answers, strict=True)
+    answers = zip(attempts, _attempt_batch(sandbox, root, document, attempts).answers, strict=True)
     return "; ".join(f"{each.operation} → {answer}" for each, answer in answers)
+
+
+def _attempt_batch(
+    sandbox: RenderedSandbox, root: Path, document: RunDocument | None, attempts: Sequence[Attempt]
+) -> Batch:
+    with contextlib.ExitStack() as stack:
+        file = None if document is None else stack.enter_context(handed_over(document))
+        return replace(sandbox, document=file, cwd=root).attempt(attempts)
 
 
 def _tree_content(root: Path) -> dict[str, str]:

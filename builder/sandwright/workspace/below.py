@@ -119,6 +119,11 @@ def open_below(root: int, path: bytes) -> int | None:
     return held
 
 
+def open_plain(parent: int, name: bytes | str, flags: int) -> int:
+    """Open a file whose mode allows it. Raise OSError."""
+    return os.open(name, flags, dir_fd=parent)
+
+
 def open_locked(parent: int, name: bytes | str, flags: int) -> int:
     """Open a file of ours for reading, also one whose mode forbids that; the mode stays.
 

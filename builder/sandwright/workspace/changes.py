@@ -6,6 +6,7 @@ files are read. The tree is hostile, so a path that can't be read or is too deep
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from sandwright.workspace.below import (
     kind_of,
     open_locked,
     stamp_of,
+    status_at,
     text_digest,
     unlocked,
 )
@@ -85,77 +87,95 @@ def compare(workspace: Workspace, base: Base) -> list[Change]:
     """The changes of a workspace, of which the base was read."""
     try:
         with closing(open_tree(workspace)) as root:
-            comparing = _Comparing(base)
-            comparing.enter(root, b"", 0)
+            return CopyComparison(base).changes(root)
     except OSError as error:
         raise HostError(f"{workspace.tree} can't be read: {error.strerror}") from error
-    return comparing.result()
 
 
-class _Comparing:
-    """One walk through a copy."""
+class CopyComparison:
+    """One walk through a copy. No program may be working in it."""
 
     def __init__(self, base: Base) -> None:
-        self._base = base
+        self.base = base
         self._packed = base.packed
         self._seen: set[bytes] = set()
         self._unread: list[bytes] = []
         self._found: list[Change] = []
 
-    def result(self) -> list[Change]:
+    def changes(self, root: int) -> list[Change]:
+        """The changes in an open copy. Raise OSError, HostError for too many files."""
+        self._walk_directory(root, b"", 0)
+        return self._sorted_changes()
+
+    def opened(self, directory: int, name: str, mode: int) -> contextlib.AbstractContextManager[int]:
+        """Open a directory of the copy."""
+        if mode & 0o500 == 0o500:
+            return closing(os.open(name, OPEN_DIRECTORY, dir_fd=directory))
+        return unlocked(directory, name)
+
+    def look(self, directory: int, name: str, path: bytes, status: os.stat_result) -> NewEntry | None:  # noqa: ARG002
+        """The state of a path that is not a directory; None if it is gone."""
+        return look_at(directory, os.fsencode(name), status)
+
+    def pass_over(self, path: bytes) -> None:
+        """Take a path as gone."""
+        self._seen.discard(path)
+
+    def _sorted_changes(self) -> list[Change]:
         """The changes, with removed paths. Paths below an unread directory are unknown, not removed."""
         gone = self._packed.keys() - self._seen
         for folder in self._unread:
             gone = {path for path in gone if not path.startswith(folder + b"/")}
-        self._found += [Change(path, "deleted", self._base[path], None) for path in gone]
+        self._found += [Change(path, "deleted", self.base[path], None) for path in gone]
         return sorted(self._found, key=lambda each: each.path)
 
-    def enter(self, directory: int, path: bytes, depth: int) -> None:
+    def _walk_directory(self, directory: int, path: bytes, depth: int) -> None:
         """All of an open directory."""
         start = path + b"/" if path else b""
         folders: list[tuple[str, bytes]] = []
         packed, pack, seen = self._packed, STAMP.pack, self._seen
         with os.scandir(directory) as entries:
             for entry in entries:
-                status = entry.stat(follow_symlinks=False)
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
                 inner = start + os.fsencode(entry.name)
+                seen.add(inner)
                 record = packed.get(inner)
                 if stat.S_ISDIR(status.st_mode):
                     folders.append((entry.name, inner))
                 elif record is None or record[-40:] != pack(*stamp_of(status)):
-                    self._look(directory, entry.name, inner, status)
-                seen.add(inner)
+                    self._compare_entry(inner, self.look(directory, entry.name, inner, status))
         if len(seen) > MOST:
             raise HostError(f"the workspace has more than {MOST} files")
         for name, inner in folders:
-            self._compare_directory(directory, name, inner, depth)
+            self.compare_directory(directory, name, inner, depth)
 
-    def _compare_directory(self, directory: int, name: str, path: bytes, depth: int) -> None:
-        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    def compare_directory(self, directory: int, name: str, path: bytes, depth: int) -> None:
+        """Compare a directory with all in it."""
+        status = status_at(directory, name)
+        if status is None:
+            self.pass_over(path)
+            return
         new = NewEntry("directory", stat.S_IMODE(status.st_mode), 0)
         if depth >= DEEPEST:
             new = new._replace(problem=f"it is deeper than {DEEPEST} directories")
         else:
             try:
-                if status.st_mode & 0o500 == 0o500:
-                    with closing(os.open(name, OPEN_DIRECTORY, dir_fd=directory)) as inner:
-                        self.enter(inner, path, depth + 1)
-                else:
-                    with unlocked(directory, name) as inner:
-                        self.enter(inner, path, depth + 1)
+                with self.opened(directory, name, status.st_mode) as inner:
+                    self._walk_directory(inner, path, depth + 1)
             except OSError as error:
                 new = new._replace(problem=f"it can't be read: {error.strerror}")
         if new.problem:
             self._unread.append(path)
         self._compare_entry(path, new)
 
-    def _look(self, directory: int, name: str, path: bytes, status: os.stat_result) -> None:
-        """Compare a file that is not a directory by its content."""
-        self._compare_entry(path, look_at(directory, os.fsencode(name), status))
-
-    def _compare_entry(self, path: bytes, new: NewEntry) -> None:
-        old = self._base.get(path)
-        if old is None:
+    def _compare_entry(self, path: bytes, new: NewEntry | None) -> None:
+        old = self.base.get(path)
+        if new is None:
+            self.pass_over(path)
+        elif old is None:
             self._found.append(Change(path, "added", None, new))
         elif new.problem or (old.kind, old.digest) != (new.kind, new.digest):
             self._found.append(Change(path, "changed", old, new))

@@ -9,11 +9,19 @@ import re
 import stat
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from sandwright.errors import HostError
 from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
-from sandwright.workspace.below import OPEN_FILE, OpenFolders, closing, open_locked, state_at
+from sandwright.workspace.below import (
+    OPEN_FILE,
+    OpenFolders,
+    closing,
+    open_locked,
+    open_plain,
+    state_at,
+    text_digest,
+)
 from sandwright.workspace.changes import Change
 from sandwright.workspace.store import Workspace
 
@@ -27,6 +35,9 @@ _PIECE = 4000
 """The most lines that are compared: the time of a single step grows with their square."""
 
 _CONTEXT = 3
+
+_Open = Callable[[int, bytes, int], int]
+"""Opens a name in an open directory, with flags."""
 
 Group = list[tuple[str, int, int, int, int]]
 """A hunk: opcodes of `difflib` with line ranges of both texts, with equal lines around."""
@@ -71,16 +82,34 @@ def diff_change(workspace: Workspace, change: Change) -> list[bytes]:
         lines.append(
             b"The project's file was changed since it was copied; this compares with it as it is now.\n"
         )
+    return lines + _content_lines(change, old, new)
+
+
+def diff_running(workspace: Workspace, change: Change) -> list[bytes]:
+    """The same for programs of the run that works in the copy: they may read the old side only as copied."""
+    old, new = _project_content(workspace, change), _copy_side(workspace, change, open_plain)
+    lines = list(header(change))
+    if old is not None and not _is_as_copied(change, old):
+        return [*lines, b"The project's file was changed since it was copied, so it is not shown.\n"]
+    return lines + _content_lines(change, old, new)
+
+
+def _is_as_copied(change: Change, content: bytes) -> bool:
+    return change.old is None or not change.old.digest or text_digest(content) == change.old.digest
+
+
+def _content_lines(change: Change, old: bytes | None, new: bytes | None) -> list[bytes]:
+    """The lines below the header. A content is None if it is too long."""
     if old is None or new is None:
-        return [*lines, b"Files differ, and are too large to be shown\n"]
+        return [b"Files differ, and are too large to be shown\n"]
     if b"\0" in old or b"\0" in new:
-        return [*lines, b"Binary files differ\n"]
+        return [b"Binary files differ\n"]
     if old == new:
-        return lines
+        return []
     path = _path_in_one_line(change.path)
-    lines.append(b"--- a/" + path + b"\n" if change.old else b"--- /dev/null\n")
-    lines.append(b"+++ b/" + path + b"\n" if change.new else b"+++ /dev/null\n")
-    return lines + list(unified(old.splitlines(keepends=True), new.splitlines(keepends=True)))
+    before = b"--- a/" + path + b"\n" if change.old else b"--- /dev/null\n"
+    after = b"+++ b/" + path + b"\n" if change.new else b"+++ /dev/null\n"
+    return [before, after, *unified(old.splitlines(keepends=True), new.splitlines(keepends=True))]
 
 
 def sides(workspace: Workspace, change: Change) -> tuple[bytes | None, bytes | None, bool]:
@@ -121,11 +150,19 @@ def _project_side(workspace: Workspace, change: Change) -> tuple[bytes | None, b
         return b"" if parent is None or state is None else _content_at(parent, name, state.kind), is_current
 
 
-def _copy_side(workspace: Workspace, change: Change) -> bytes | None:
+def _project_content(workspace: Workspace, change: Change) -> bytes | None:
+    """The project's content of a file that was copied, None if it is too long; empty for nothing."""
+    if change.old is None or change.old.kind == "directory":
+        return b""
+    with _open_side(workspace.project, change.path) as (parent, name):
+        return b"" if parent is None else _content_at(parent, name, change.old.kind, open_plain)
+
+
+def _copy_side(workspace: Workspace, change: Change, opener: _Open = open_locked) -> bytes | None:
     if change.new is None or change.new.kind not in ("file", "symlink") or change.new.problem:
         return b""
     with _open_side(workspace.tree, change.path) as (parent, name):
-        return b"" if parent is None else _content_at(parent, name, change.new.kind)
+        return b"" if parent is None else _content_at(parent, name, change.new.kind, opener)
 
 
 @contextlib.contextmanager
@@ -139,14 +176,14 @@ def _open_side(root: str, path: bytes) -> Iterator[tuple[int | None, bytes]]:
         yield folders.parent(path)
 
 
-def _content_at(parent: int, name: bytes, kind: str) -> bytes | None:
+def _content_at(parent: int, name: bytes, kind: str, opener: _Open = open_locked) -> bytes | None:
     """A file's content, or a link's text; None if it is too long, empty if it is gone."""
     try:
         if kind == "symlink":
             return os.readlink(name, dir_fd=parent)
         if kind != "file":
             return b""
-        with closing(open_locked(parent, name, OPEN_FILE)) as fd, os.fdopen(os.dup(fd), "rb") as file:
+        with closing(opener(parent, name, OPEN_FILE)) as fd, os.fdopen(os.dup(fd), "rb") as file:
             content = file.read(MOST_BYTES + 1) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
     except OSError:
         return b""

@@ -7,11 +7,12 @@ copy, as they would lead there.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from sandwright.workspace.base import Base
-from sandwright.workspace.below import parents
+from sandwright.workspace.below import OpenFolders, parents
 from sandwright.workspace.changes import Change
 from sandwright.workspace.store import Workspace
 
@@ -21,6 +22,12 @@ parts."""
 
 MOST = 1000
 """The most further paths of one path that are examined."""
+
+_MOST_FOLLOWED = 40
+"""The links that the kernel follows in one path (path_resolution(7))."""
+
+_MOST_PARTS = 4096
+"""The names of a path that are still to be looked up: the kernel takes no longer paths."""
 
 
 class ProjectLinks(Mapping[bytes, bytes | None]):
@@ -47,6 +54,57 @@ class ProjectLinks(Mapping[bytes, bytes | None]):
 
     def __len__(self) -> int:
         return len(self._links)
+
+
+class RunningLinks(ProjectLinks):
+    """The same while a run works in the copy: there, links are followed step by step, and only inside it."""
+
+    def __init__(self, workspace: Workspace, base: Base, changes: Iterable[Change], tree: int) -> None:
+        """`tree` is the open copy."""
+        super().__init__(workspace, base, changes)
+        self._root = tree
+
+    def __getitem__(self, path: bytes) -> bytes | None:
+        return self._target_in_copy(path) if path in self._changed else super().__getitem__(path)
+
+    def _target_in_copy(self, path: bytes) -> bytes | None:
+        """The target of a link in the copy, None for one outside, and for one behind too many links."""
+        done: list[bytes] = []
+        pending, followed = path.split(b"/")[::-1], 0
+        with contextlib.closing(OpenFolders(self._root)) as folders:
+            while pending:
+                name = pending.pop()
+                if name == b".." and not done:
+                    return None
+                if name == b"..":
+                    done.pop()
+                if name in (b"", b".", b".."):
+                    continue
+                text = _text_below(folders, b"/".join([*done, name]))
+                if text is None:
+                    done.append(name)
+                    continue
+                followed += 1
+                if text.startswith(b"/"):
+                    done = []
+                    if not (text + b"/").startswith(self._project + b"/"):
+                        return None
+                    text = text[len(self._project) :]
+                if followed > _MOST_FOLLOWED or len(pending) > _MOST_PARTS:
+                    return None
+                pending += text.split(b"/")[::-1]
+        return b"/".join(done)
+
+
+def _text_below(folders: OpenFolders, path: bytes) -> bytes | None:
+    """The text of a link below the open copy; None for anything else."""
+    parent, name = folders.parent(path)
+    if parent is None:
+        return None
+    try:
+        return os.readlink(name, dir_fd=parent)
+    except OSError:
+        return None
 
 
 class FurtherPaths:

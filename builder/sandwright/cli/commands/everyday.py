@@ -30,10 +30,12 @@ COMMANDS = (
                 "base the policy on the preset of this coding agent",
                 choices=("claude", "codex", "gemini", "aider", "opencode"),
             ),
+            Option("review", "", "have runs change a copy of the project, until `apply`"),
             Option("yes", "", "write the file without asking"),
         ),
-        details="Shows the policy and asks before it writes; never overwrites an existing one. Exits with 3"
-        " if it wrote nothing: the answer was no, or there was no terminal to ask on.",
+        details="Shows the policy and asks before it writes; never overwrites an existing one. With --agent,"
+        " also asks about --review. Exits with 3 if it wrote nothing: the answer was no, or there was no"
+        " terminal to ask on.",
         example="sandwright init --agent claude",
     ),
     Command(

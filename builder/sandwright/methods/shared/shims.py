@@ -39,8 +39,6 @@ from sandwright.errors import RenderError
 from sandwright.launcher.plan import ShimPlan
 from sandwright.policy.resolved import ResolvedPolicy
 
-SHIM = "shim"
-ENTER = "sandwright-enter"
 PLACE = "/.sandwright"
 """Where containers see the directory: at the root, as nothing of the host's may be mounted above it. The
 runtime makes the mount point."""
@@ -50,6 +48,9 @@ BWRAP_PLACE = "/dev/.sandwright"
 
 BROUGHT_IN = frozenset({"bwrap", "docker", "podman", "oci", "gvisor", "seatbelt"})
 """The methods with shims in the sandbox, and a bridge in the session."""
+
+_LIST_CHANGES = frozenset({"bwrap", "oci", "gvisor"})
+"""The methods of `BROUGHT_IN` that have a review workspace."""
 
 Reach = Literal["socket", "loopback", "none"]
 
@@ -77,11 +78,19 @@ def shim_place(policy: ResolvedPolicy, method: str, directory: str) -> ShimPlace
 
     `reach` is `none` for a policy that keeps the sandbox from its bridge.
     """
-    if not policy.credentials.needs_bridge or method not in BROUGHT_IN:
+    if not (policy.credentials.needs_bridge or lists_changes(policy, method)) or method not in BROUGHT_IN:
         return None
     if method in CONTAINERS:
         return ShimPlace(PLACE, _bridge_reach(policy, method))
     return ShimPlace(BWRAP_PLACE if method == "bwrap" else directory, _bridge_reach(policy, method))
+
+
+def lists_changes(policy: ResolvedPolicy, method: str) -> bool:
+    """Whether runs of a policy have `sandwright-changes`: in a review, where the bridge can be reached."""
+    if policy.workspace != "review" or method not in _LIST_CHANGES:
+        return False
+    location = ShimPlace(PLACE if method in CONTAINERS else BWRAP_PLACE, _bridge_reach(policy, method))
+    return not _bridge_obstacle(policy, method, location)
 
 
 def shim_plan(policy: ResolvedPolicy, method: str) -> ShimPlan:
