@@ -128,7 +128,7 @@ def place(method: Method) -> Iterator[Place]:
         yield Place(method, made)
         run, end = made.root / "run", time.monotonic() + 30
         while not _names(run) <= PLACES and time.monotonic() < end:
-            time.sleep(0.1)  # after a launcher that was killed, its keeper cleans up
+            time.sleep(0.1)  # after a launcher that was killed, its monitor cleans up
         assert _names(run) <= PLACES
 
 
@@ -235,7 +235,7 @@ def test_a_neighbour_that_reads_the_cache(place: Place, monkeypatch: pytest.Monk
 def test_without_a_bridge_nothing_starts(place: Place) -> None:
     result = place.run(None, "touch", "started")
     assert (result.status, (place.world.project / "started").exists()) == (125, False)
-    assert "the policy names shims, and no bridge runs" in result.stderr
+    assert "the policy has shims, and no bridge is running" in result.stderr
 
 
 def test_a_bridge_that_dies(place: Place) -> None:

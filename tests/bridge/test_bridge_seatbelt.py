@@ -120,4 +120,4 @@ def test_the_launcher_starts_nothing_without_a_bridge(
 ) -> None:
     result = launch.run("touch", str(tmp_path / "ran"), **environment)
     assert (result.status, (tmp_path / "ran").exists()) == (125, False)
-    assert "SANDWRIGHT_SHIMS names no bridge that runs" in result.stderr
+    assert "SANDWRIGHT_SHIMS names no running bridge" in result.stderr

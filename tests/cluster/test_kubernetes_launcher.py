@@ -126,7 +126,7 @@ def test_it_ends_as_the_command_does(cluster: Cluster, status: int) -> None:
         ),
         ("no image", 125, "the Pod does not start: no such image", True),
         ("unscheduled", 125, "the Job failed before it ran: FailedCreate", True),
-        ("late", 124, "the time is up", True),
+        ("late", 124, "the time limit (resources.time) was reached", True),
     ],
 )
 def test_what_goes_wrong(cluster: Cluster, wrong: str, status: int, said: str, *, created: bool) -> None:

@@ -126,7 +126,7 @@ def test_time_is_up(tmp_path: Path) -> None:
         state={"terminated": {"exitCode": 0, "reason": "Completed"}}, status={"reason": "DeadlineExceeded"}
     )
     result, _ = _run(fake, tmp_path)
-    assert result == (124, "", "sandbox: the time is up\n")
+    assert result == (124, "", "sandbox: the time limit (resources.time) was reached\n")
 
 
 LATE = {"type": "FailureTarget", "status": "True", "reason": "DeadlineExceeded"}
@@ -135,8 +135,14 @@ LATE = {"type": "FailureTarget", "status": "True", "reason": "DeadlineExceeded"}
 @pytest.mark.parametrize(
     ("fake", "ended"),
     [
-        (FakeCluster(conditions=(LATE,)), (124, "said\n", "sandbox: the time is up\n")),
-        (FakeCluster(conditions=(LATE,), late=4), (124, "said\n", "sandbox: the time is up\n")),
+        (
+            FakeCluster(conditions=(LATE,)),
+            (124, "said\n", "sandbox: the time limit (resources.time) was reached\n"),
+        ),
+        (
+            FakeCluster(conditions=(LATE,), late=4),
+            (124, "said\n", "sandbox: the time limit (resources.time) was reached\n"),
+        ),
         (FakeCluster(), (125, "said\n", "sandbox: how the command ended is not known: its Pod is gone\n")),
     ],
 )

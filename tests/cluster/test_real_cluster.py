@@ -157,7 +157,7 @@ def test_limits_of_time_and_memory(person: Person) -> None:
     person.policy("extends: []\nresources: {time: 5s, memory: 64MiB}\n")
     ended = person.run("sh", "-c", "echo said; sleep 60")
     assert (ended.returncode, ended.stdout) == (124, "said\n")
-    assert "the time is up" in ended.stderr
+    assert "the time limit (resources.time) was reached" in ended.stderr
     ended = person.run("sh", "-c", "tail /dev/zero")
     assert (ended.returncode, "memory" in ended.stderr) == (137, True), ended.stderr
 

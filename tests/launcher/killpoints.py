@@ -4,7 +4,7 @@
 
 The launcher and what it forks are traced (`tracing`), so that a point is a system call, before it or
 after it.
-Killed is one of them, or all at once: the launcher, the keeper, the starter (`sandwright run`, before and
+Killed is one of them, or all at once: the launcher, the monitor, the starter (`sandwright run`, before and
 after it has become the launcher), the child (bwrap, a runtime, an engine's client). Half of the runs are of a
 command that would go on for long: whoever of them survives is found.
 """
@@ -32,7 +32,7 @@ from support.enginehosts import EngineHost, close_engine_hosts, engine_host
 
 METHODS = {"bwrap": "bwrap", "oci": "runc", "gvisor": "runsc", "docker": "docker", "podman": "podman"}
 """With the program that each needs."""
-ROLES = ("launcher", "keeper", "child", "all", "starter")
+ROLES = ("launcher", "monitor", "child", "all", "starter")
 LONG = ("sh", "-c", "echo up; exec sleep 300")
 SHORT = ("sh", "-c", "echo up; exec sleep 0.01")
 DIRECTORIES = ("bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "usr", "var")
@@ -267,7 +267,7 @@ def _run(bench: Bench, point: Point, at: int, act: object) -> tracing.Traced:
 def _victims(run: tracing.Traced, role: str) -> list[int]:
     """Nobody while there is none; who waits for ever without one is ended."""
     match role:
-        case "keeper":
+        case "monitor":
             found = [each for each in run.processes if each != run.main and _leads(each)]
         case "child":
             found = [each for each in run.left if Path(f"/proc/{each}/exe").exists()][-1:]
@@ -279,7 +279,7 @@ def _victims(run: tracing.Traced, role: str) -> list[int]:
 
 
 def _leads(process: int) -> bool:
-    """Whether it has a process group of its own: of a launcher's processes only the keeper has."""
+    """Whether it has a process group of its own: of a launcher's processes only the monitor has."""
     with contextlib.suppress(OSError):
         return os.getpgid(process) == process
     return False

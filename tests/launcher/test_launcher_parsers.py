@@ -58,18 +58,18 @@ def test_plans(harness: Path) -> None:
         HEAD: "0",
         HEAD + record(): "1",
         HEAD + record() + record(b"own", b"/", b"", b"o"): "2",
-        b"": "it is no plan of mounts",
-        HEAD[:-1]: "it is no plan of mounts",
-        b"x\x001\x00": "it is no plan of mounts",
-        b"sandwright-mounts\x002\x00": "it has another version",
-        (HEAD + record())[:-1]: "it ends in the middle",
-        HEAD + b"read\0/a\0": "it ends in the middle",
-        HEAD + record(kind=b"reads"): "a kind of mount that is not known",
-        HEAD + record(flags=b"x"): "a flag that is not known",
+        b"": "it is not a mount plan",
+        HEAD[:-1]: "it is not a mount plan",
+        b"x\x001\x00": "it is not a mount plan",
+        b"sandwright-mounts\x002\x00": "unsupported version",
+        (HEAD + record())[:-1]: "it is truncated",
+        HEAD + b"read\0/a\0": "it is truncated",
+        HEAD + record(kind=b"reads"): "unknown kind of mount",
+        HEAD + record(flags=b"x"): "unknown flag",
         HEAD + record(source=b""): "a mount without its path on the host",
     }
     bad = (b"", b"a", b"//", b"/a/", b"/a//b", b"/a/../b", b"/.", b"/..", b"/a/.")
-    told |= {HEAD + record(target=path): "a path that is not absolute and plain" for path in bad}
+    told |= {HEAD + record(target=path): "a path that is not absolute and normalized" for path in bad}
     assert fed(harness, [b"m" + each for each in told]) == list(told.values())
 
 

@@ -381,7 +381,7 @@ def test_who_holds_the_lock_is_named(project: Path, words: list[str], drive: Dri
     finally:
         os.close(descriptor)
     name = Path("/proc/self/comm").read_text().strip()
-    said = f"sandbox: the project can not be locked, as it is by process {os.getpid()} ({name}): wait"
+    said = f"sandbox: the project is locked by process {os.getpid()} ({name}): wait"
     assert ended.stderr.startswith(said)
 
 

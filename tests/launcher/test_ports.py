@@ -162,20 +162,20 @@ def test_docker_without_root_starts_nothing(place: PortsPlace) -> None:
 
 
 @pytest.mark.parametrize("place", [BWRAP], indirect=True)
-@pytest.mark.parametrize("role", ["launcher", "keeper", "both"])
+@pytest.mark.parametrize("role", ["launcher", "monitor", "both"])
 def test_the_port_is_free_when_the_run_was_killed(place: PortsPlace, role: str) -> None:
     port = free_port()
     with place.running(f"mode: none, expose: [{port}]", busybox_server(port) + "wait") as running:
         until(lambda: ask("127.0.0.1", port), "the server is there")
-        keepers = children_of(running.pid)
+        monitors = children_of(running.pid)
         if role == "both":
             running.send_signal(signal.SIGSTOP)  # so that neither sees the other's end, and ends itself
-        for process_ in {"launcher": [], "keeper": keepers, "both": keepers}[role]:
+        for process_ in {"launcher": [], "monitor": monitors, "both": monitors}[role]:
             os.kill(process_, signal.SIGKILL)
-        if role != "keeper":
+        if role != "monitor":
             running.kill()
         until(lambda: _is_free(port), "the port is free")
-        until(lambda: not any(Path(f"/proc/{each}/exe").exists() for each in keepers), "it has cleaned up")
+        until(lambda: not any(Path(f"/proc/{each}/exe").exists() for each in monitors), "it has cleaned up")
 
 
 def _is_free(port: int) -> bool:

@@ -218,11 +218,11 @@ def test_what_a_runtime_would_change_is_refused(method: str, name: str, raw: byt
     launcher.fake()
     text = os.fsdecode(raw)
     refused = launcher.run("rm", text)
-    said = f"sandbox: an argument of the command is not UTF-8, and {name} takes nothing else\n"
+    said = f"sandbox: an argument of the command is not valid UTF-8, which {name} requires\n"
     assert (refused.returncode, refused.stderr) == (125, said)
     launcher.environment["ODD"] = text
     refused = launcher.run("true")
-    said = f"sandbox: the variable ODD is not UTF-8, and {name} takes nothing else\n"
+    said = f"sandbox: the variable ODD is not valid UTF-8, which {name} requires\n"
     assert (refused.returncode, refused.stderr) == (125, said)
     assert not (launcher.made / "words").exists()
 
@@ -375,7 +375,7 @@ def test_mount_points_are_the_image_s(kind: str, make: Make) -> None:
     if kind.startswith("there"):
         assert (ended.returncode, ended.stderr) == (0, "")
     else:
-        said = "sandbox: the image has no /usr/data/point to mount on, or a link there: in /usr and "
+        said = "sandbox: the image has no /usr/data/point to mount on, or a symbolic link there, and nothing "
         assert (ended.returncode, ended.stderr[: len(said)]) == (125, said)
         assert not (launcher.made / "words").exists()
 
@@ -504,13 +504,13 @@ def _of(launcher: Launcher) -> list[int]:
 
 
 def _victims(launcher: Launcher, running: subprocess.Popen[bytes], who: str) -> list[int]:
-    keeper = next(pid for pid in children(running.pid) if children(pid))
-    runtime = [pid for pid in children(keeper) if program(pid) == PROGRAMS[launcher.method]]
+    monitor = next(pid for pid in children(running.pid) if children(pid))
+    runtime = [pid for pid in children(monitor) if program(pid) == PROGRAMS[launcher.method]]
     assert runtime
-    return {"launcher": [running.pid], "keeper": [keeper], "runtime": runtime}[who]
+    return {"launcher": [running.pid], "monitor": [monitor], "runtime": runtime}[who]
 
 
-@pytest.mark.parametrize("who", ["launcher", "keeper", "runtime"])
+@pytest.mark.parametrize("who", ["launcher", "monitor", "runtime"])
 def test_whoever_is_killed_leaves_nothing(who: str, started: Launcher) -> None:
     running = started.start("sh", "-c", f"echo up; sleep {started.mark} & sleep {started.mark}")
     for pid in _victims(started, running, who):
@@ -523,7 +523,7 @@ def test_whoever_is_killed_leaves_nothing(who: str, started: Launcher) -> None:
 
 @pytest.mark.parametrize(
     ("started", "who", "delay"),
-    covering(covering(RUNTIMES, ["launcher", "keeper"], thorough=True), range(0, 6, 1 if THOROUGH else 2)),
+    covering(covering(RUNTIMES, ["launcher", "monitor"], thorough=True), range(0, 6, 1 if THOROUGH else 2)),
     indirect=["started"],
 )
 def test_who_is_killed_while_it_starts(who: str, delay: int, started: Launcher) -> None:
@@ -536,8 +536,8 @@ def test_who_is_killed_while_it_starts(who: str, delay: int, started: Launcher) 
     )
     until(lambda: bool(started.runs()), "it does not start")
     time.sleep(delay * 0.03)
-    keeper = next((pid for pid in children(running.pid) if children(pid)), running.pid)
-    os.kill(running.pid if who == "launcher" else keeper, signal.SIGKILL)
+    monitor = next((pid for pid in children(running.pid) if children(pid)), running.pid)
+    os.kill(running.pid if who == "launcher" else monitor, signal.SIGKILL)
     assert running.wait(WAIT) in (-9, 125, 137)
     until(lambda: started.runs() == [] and _of(started) == [], f"something is left of {who}")
     assert started.run("true").returncode == 0
@@ -582,8 +582,8 @@ def test_the_directory_of_a_container_that_goes_on_stays(
     project = started.scratch / "home" / "p"
     loop = "while :; do echo x > .envrc; mkdir .husky; sleep 0.1; done 2>/dev/null"
     running = started.start("sh", "-c", f"cd {project}; sleep {started.mark} & echo up; {loop}")
-    # The launcher is killed last: its death would have the kernel continue a stopped keeper (setpgid(2)).
-    both = [*_victims(started, running, "keeper"), running.pid]
+    # The launcher is killed last: its death would have the kernel continue a stopped monitor (setpgid(2)).
+    both = [*_victims(started, running, "monitor"), running.pid]
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for each in both:
             os.kill(each, number)

@@ -345,7 +345,7 @@ def test_time_is_up(sandbox: Sandbox) -> None:
     before, started = paths_below(sandbox.project), time.monotonic()
     result = sandbox.sh("echo begun; sleep 50", "resources: {time: 3s}\n")
     assert (result.status, result.text) == (124, "begun"), result.stderr
-    assert result.stderr.endswith("sandbox: the time is up\n")
+    assert result.stderr.endswith("sandbox: the time limit (resources.time) was reached\n")
     assert time.monotonic() - started < 30
     assert paths_below(sandbox.project) == before
     assert sandbox.sh("exit 3", "resources: {time: 50s}\n").status == 3
@@ -480,7 +480,7 @@ def test_the_session_is_named(sandbox: Sandbox) -> None:
         assert running.wait(timeout=60) == 1
     refused = sandbox.run("true", SANDWRIGHT_SESSION="x --privileged")
     assert refused.status == 125
-    assert "SANDWRIGHT_SESSION holds more than small letters" in refused.stderr
+    assert "SANDWRIGHT_SESSION may contain only lower-case letters" in refused.stderr
 
 
 @PODMAN

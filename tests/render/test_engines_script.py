@@ -127,7 +127,10 @@ def test_arguments_and_statuses(sandbox: Sandbox) -> None:
 def test_the_time_is_up(sandbox: Sandbox) -> None:
     before = _names(sandbox.project)
     result = _run(sandbox, "sleep 60", "resources: {time: 2s}\n")
-    assert (result.status, result.stderr.splitlines()[-1]) == (124, "sandbox: the time is up")
+    assert (result.status, result.stderr.splitlines()[-1]) == (
+        124,
+        "sandbox: the time limit (resources.time) was reached",
+    )
     assert _nothing_left(sandbox, before)
 
 

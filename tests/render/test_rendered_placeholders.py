@@ -155,7 +155,7 @@ def test_git_sees_no_cover(project: Path, tmp_path: Path) -> None:
 @pytest.mark.needs("bwrap", "git")
 @pytest.mark.parametrize("killed", ["launcher", "both"])
 def test_nothing_stays_when_it_is_killed(project: Path, tmp_path: Path, killed: str) -> None:
-    """The keeper clears up; when that was killed too, the next run does."""
+    """The monitor clears up; when that was killed too, the next run does."""
     before, launcher = _tree(project), _launcher(project, tmp_path / "out")
     with process.start(launcher, "sh", "-c", "echo up; sleep 50") as running:
         assert running.stdout is not None

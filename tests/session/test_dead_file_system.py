@@ -83,7 +83,7 @@ def test_a_time_limit_ends_what_waits_inside(project: Project, mounts: Callable[
     assert project.run("true").returncode == 0
     status, said, seconds = _ended(project, dead, "read x; stat mnt/inner")
     assert (status, seconds < 90) == (124, True), said
-    assert "sandbox: the time is up" in said
+    assert "sandbox: the time limit (resources.time) was reached" in said
 
 
 @pytest.mark.skipif(not THOROUGH, reason="it takes a minute")

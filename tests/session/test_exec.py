@@ -175,7 +175,7 @@ def test_its_streams_directory_and_status(method: str, uid: int) -> None:
         assert of.run("pwd", directory="/usr")[1] == "/usr\n"
         status, output, errors = of.run("true", directory="/nowhere")
         assert (status, output) == (125, "")
-        assert "/nowhere can't be entered" in errors
+        assert "cannot change directory to /nowhere" in errors
         assert of.run("/nowhere")[::2] == (127, "sandbox: /nowhere: not found\n")
         assert of.run("/etc")[0] == 126
         assert of.run("sh", "-c", "kill -9 $$")[0] == 137

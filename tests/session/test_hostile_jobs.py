@@ -126,7 +126,7 @@ def test_the_person_s_terminal_is_nowhere_else(method: str, uid: int) -> None:
         assert _has_open(launcher, person)
         assert not {each for each in started if _has_open(each, person)}
         in_its_session = {each for each in started if os.getsid(each) == os.getsid(launcher)}
-        outside = {child for keeper in _children(launcher) for child in _children(keeper)}
+        outside = {child for monitor in _children(launcher) for child in _children(monitor)}
         assert in_its_session <= (outside if method == "bwrap" else set())
         shown.type(b"\x03")
         assert shown.end() == 130

@@ -160,7 +160,7 @@ def ends(sandbox: Project, act: str) -> None:
     ):
         done(sandbox)
         _, said = run.communicate(timeout=WAIT)
-        assert f"{sandbox.root}/{path} was replaced on the host while this ran".encode() in said
+        assert f"{sandbox.root}/{path} was replaced on the host during the run".encode() in said
         assert run.returncode == 137
         assert control.poll() is None
         (other.root / "go").touch()

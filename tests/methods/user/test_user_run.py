@@ -155,7 +155,7 @@ def test_time_is_up(project: Project) -> None:
     launcher = project.rendered(f"{POLICY}resources: {{time: 4s}}\n")
     said = project.run("sh", "-c", "setsid sleep 3141 & sleep 3142", launcher=launcher)
     assert said.returncode == 124
-    assert b"the time is up" in said.stderr
+    assert b"the time limit (resources.time) was reached" in said.stderr
     assert naming("sleep\0314") == {}
     assert project.run("true", launcher=launcher).returncode == 0
 

@@ -65,8 +65,8 @@ def _change(launcher: Path) -> None:
 
 CHANGES: tuple[tuple[Callable[[Path], None], str], ...] = (
     (_change, "{here}/guest was changed after it was rendered: render it again"),
-    (lambda launcher: launcher.with_name("guest").unlink(), "{here}/guest can't be read"),
-    (_without_guest, "{here}/launch.plan: artifacts: without guest"),
+    (lambda launcher: launcher.with_name("guest").unlink(), "cannot read {here}/guest"),
+    (_without_guest, "{here}/launch.plan: artifacts: guest is missing"),
 )
 
 

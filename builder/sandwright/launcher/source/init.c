@@ -208,7 +208,7 @@ _Noreturn void init_lead(char **command, char *const *variables)
     lead_session();
     pid_t job = pipe2(reports, O_CLOEXEC) != 0 ? -1 : fork();
     if (job < 0)
-        die_errno("no process can be made");
+        die_errno("cannot create a process");
     job_begin(job);
     if (job == 0) {
         /* Without a PID namespace, the kernel does not kill the command when init ends. */

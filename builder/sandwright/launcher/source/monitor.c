@@ -96,9 +96,9 @@ static _Noreturn void end_monitor(int status)
         current->method->clean(current);
     remove_placeholders(current, launcher.gone || status == NOT_RUN);
     if (!all)
-        warn("not all processes of the run could be killed");
+        warn("cannot kill all processes of the run");
     if (late)
-        warn("the time is up");
+        warn("the time limit (resources.time) was reached");
     tell_status(late ? TIME_UP : status);
 }
 
@@ -255,7 +255,7 @@ static void start(struct run *run)
 {
     run->child = fork_child(&run->child_handle);
     if (run->child < 0)
-        die_errno("no process can be made");
+        die_errno("cannot create a process");
     if (run->child == 0) {
         cgroup_join();
         if (!run->method->own_session)
@@ -302,10 +302,10 @@ static void prepare(struct run *run, int socket)
     struct itimerspec time = {.it_value.tv_sec = run->plan.time};
     if (run->plan.time >= 0 && ((timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)) < 0 ||
                                    timerfd_settime(timer, 0, &time, NULL) != 0))
-        die_errno("resources.time can't be set");
+        die_errno("cannot set resources.time");
 }
 
-_Noreturn void keep(struct run *run, int socket)
+_Noreturn void run_monitor(struct run *run, int socket)
 {
     prepare(run, socket);
     make_placeholders(run);
