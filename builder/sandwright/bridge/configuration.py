@@ -101,7 +101,7 @@ class Configuration:
     signing: tuple[CommitKey, ...] = ()
 
     def to_json(self) -> bytes:
-        """As JSON, with the secrets."""
+        """Encode the configuration as JSON, including the secrets."""
         return json.dumps(asdict(self), default=str).encode("utf-8", "surrogateescape")
 
     @classmethod

@@ -54,7 +54,7 @@ _NETNS_COOKIE = 71
 
 
 class Server:
-    """One bridge."""
+    """The server of one bridge."""
 
     def __init__(
         self, configuration: Configuration, listener: socket.socket, channel: socket.socket | None

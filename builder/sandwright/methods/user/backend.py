@@ -35,13 +35,13 @@ def account_uid(policy: ResolvedPolicy) -> int:
 
 @dataclass(frozen=True)
 class User(Launched):
-    """The row of an account on Linux."""
+    """The method user: a dedicated account on Linux."""
 
     name: str = "user"
     terminal: Terminal = "controlling"  # the account must not type into ours (CVE-2017-5226)
 
     def owner(self, policy: ResolvedPolicy) -> int:
-        """The project's account. Raise NoAccount."""
+        """The user ID of the project's account. Raise NoAccount."""
         return account_uid(policy)
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
@@ -65,7 +65,7 @@ class User(Launched):
         *,
         notify: Notify = quiet,  # noqa: ARG002
     ) -> Mapping[str, str]:
-        """Nothing; but the account has to be there. Raise NoAccount."""
+        """No variables; but the account must exist. Raise NoAccount."""
         if inputs is not None:
             inputs.kind_behind(account_of(policy).place)
         account_uid(policy)
@@ -90,7 +90,7 @@ class _Trial(User):
 
 
 def without_root(host: MachineFacts) -> str:
-    """Why nothing can be done as root here; empty when it can."""
+    """The reason why nothing can be done as root here; empty if it can."""
     if host.is_root:
         return ""
     if process.find("sudo") is None:

@@ -35,7 +35,7 @@ class ExpectedUser:
 
 @dataclass(frozen=True)
 class MappingCase:
-    """A start.
+    """One start of an image with `config.init`.
 
     `user` is the user that the engine starts it as, None for root; `requested_ids` is SANDWRIGHT_USER.
     `read_only`: its root is. `rendered`: account files with the caller are mounted over the image's.
