@@ -96,7 +96,7 @@ class Launch:
 
 @pytest.fixture
 def launch(tmp_path: Path) -> Iterator[Launch]:
-    """Its temporary directory is not below /tmp, of which macOS makes /private/tmp."""
+    """A rendered launcher with a temporary directory outside /tmp, which macOS resolves to /private/tmp."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as tmp:
         yield Launch(tmp_path, tmp)
 

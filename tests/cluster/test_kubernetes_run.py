@@ -52,7 +52,7 @@ def _run(
 
 
 def test_a_run_from_start_to_end(tmp_path: Path) -> None:
-    """What closes the sandbox is there before the Job, and the Job goes at the end."""
+    """The objects that close the sandbox exist before the Job, and the Job is removed at the end."""
     fake = FakeCluster(state=EXITED, log=b"said\n")
     result, client = _run(fake, tmp_path, "sh", "-c", "echo $HOME $(x)")
     assert result == (7, "said\n", "")

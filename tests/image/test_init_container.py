@@ -419,11 +419,11 @@ def test_accounts_that_are_none(box: Container, account: str) -> None:
 
 
 class TestUserNamespaces:
-    """As runtimes without root have them: who is root inside is somebody else outside."""
+    """User namespaces as runtimes without root create them: who is root inside is somebody else outside."""
 
     @pytest.fixture
     def box(self) -> Iterator[Container]:
-        """Where others may pass, too."""
+        """A container in a directory that other users can enter."""
         with tempfile.TemporaryDirectory(prefix="sandwright-") as name:
             yield container(Path(name))
 

@@ -44,7 +44,7 @@ def _stopped(process: int) -> bool:
 def test_a_signal_while_the_run_ends_is_no_end_of_its_monitor(
     turn: int, launcher: Path, environ: dict[str, str]
 ) -> None:
-    """What the monitor hasn't read when it exits resets the socket that its status is in (unix(7))."""
+    """Unread data at the monitor's exit would reset the socket that its status is in (unix(7))."""
     with subprocess.Popen(
         [launcher, "sh", "-c", "echo up; read x; exit 7"], env=environ,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -155,7 +155,7 @@ def test_a_program_that_a_link_leads_to_where_somebody_inside_can_write(tmp_path
 
 
 def test_only_a_socket_is_the_bridge_s_channel(tmp_path: Path, driver: Path, environ: dict[str, str]) -> None:
-    """A directory would be a way to all of the host."""
+    """A directory as the channel would open the whole host."""
     script = 'exec 77<..; exec "$@"'
     words = (f"directory={tmp_path}", "shims.loopback=yes", "channel=77", "descriptors")
     ended = subprocess.run(

@@ -192,7 +192,7 @@ def test_an_image_does_not_steer_the_runtime(
 @pytest.mark.usefixtures("launch")
 @pytest.mark.parametrize("host", ENGINES[1:], indirect=True)
 def test_no_name_makes_an_image_ours(host: EngineHost, tmp_path: Path) -> None:
-    """`sandwright/…` is also what a repository of Docker Hub is called."""
+    """A repository of Docker Hub could also be called `sandwright/…`."""
     image = f"sandwright/x{uuid.uuid4().hex[:12]}:latest"
     build = ("build", "--quiet", "--isolation=chroot", "--annotation=run.oci.handler=x", "--tag", image, "-")
     text = f"FROM {host.image}".encode()

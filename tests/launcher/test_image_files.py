@@ -99,7 +99,7 @@ class Started:
         return found
 
     def trusted(self, **variables: str) -> tuple[dict[str, str], set[str], list[str]]:
-        """What lies where of authorities, the options of these mounts, and the variables that name them."""
+        """The certificate files inside, the options of their mounts, and the variables that name them."""
         config = self.run(**variables)
         laid = [each for each in config["mounts"] if each["source"].endswith("/authorities.pem")]
         content = (self.bundle / "authorities.pem").read_text() if laid else ""

@@ -144,7 +144,7 @@ def test_the_copier_ends_with_its_launcher(
 
 
 def test_the_copier_has_nothing_else_open(tmp_path: Path, driver: Path, environ: dict[str, str]) -> None:
-    """No lock, no descriptor of somebody's."""
+    """The copier holds no lock, and no inherited descriptor."""
     words = [
         str(driver),
         f"directory={tmp_path}",

@@ -68,7 +68,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="other users' sandboxe
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """One that every user can reach."""
+    """A directory that every user can reach."""
     with tempfile.TemporaryDirectory(prefix="sandwright-ports-", ignore_cleanup_errors=True) as made:
         image = Path(made, "image")
         for name in ("bin", "dev", "etc", "proc", "run", "sys", "tmp", "usr", "var"):
@@ -155,7 +155,7 @@ def test_a_port_that_another_run_exposes_is_left_to_it(place: PortsPlace) -> Non
     "place", [pytest.param("docker as a user", marks=pytest.mark.needs("docker", "busybox"))], indirect=True
 )
 def test_docker_without_root_starts_nothing(place: PortsPlace) -> None:
-    """The network of its containers is root's, and can't be entered."""
+    """The network of its containers is root's, and cannot be entered."""
     found = place.run(f"mode: none, expose: [{free_port()}]", "true")
     said = "sandbox: network.expose needs to enter the container's network: root, with Docker\n"
     assert (found.returncode, found.stdout, found.stderr) == (125, "", said)
@@ -252,7 +252,7 @@ def test_a_sandbox_gets_no_descriptor_and_sees_no_process(place: PortsPlace) -> 
 
 @pytest.mark.parametrize("place", [BWRAP], indirect=True)
 def test_a_run_with_ports_ends_with_its_command(place: PortsPlace) -> None:
-    """Nobody's standard output is held by who carries."""
+    """The relays do not hold the command's standard output open."""
     with host_server(b"x") as (port, _):
         words = [
             str(place.launch(f"mode: none, localhost: [{port}]")),

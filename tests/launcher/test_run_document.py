@@ -73,7 +73,7 @@ def test_it_gets_the_status(launcher: Path) -> None:
 def test_a_document_that_is_none(
     launcher: Path, tmp_path: Path, descriptor: str, content: bytes, said: str
 ) -> None:
-    """Nothing is run, and nothing at the end."""
+    """Neither the command nor the post-run command is started."""
     (tmp_path / "document").write_bytes(content)
     opened = (tmp_path / "document", launcher, "--run", descriptor, "true")
     ended = subprocess.run(

@@ -61,7 +61,7 @@ PROGRAMS = {"oci": "runc", "gvisor": "runsc"}
 
 @dataclass
 class Launcher:
-    """A rendered launcher, and a runtime of ours that writes down what it gets."""
+    """A rendered launcher, and a stand-in runtime that records its input."""
 
     method: str
     scratch: Path
@@ -97,7 +97,7 @@ class Launcher:
         )
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
-        """In a process group of its own, up to the first line that the command says."""
+        """Start it in a separate process group, and wait for the command's first line."""
         running = subprocess.Popen(
             [self.folder / "launch", *words],
             env=self.environment,
@@ -249,7 +249,7 @@ def test_every_form_of_a_configuration_stays_json(limits: str, variables: str, m
 
 
 def test_what_lies_at_the_root(make: Make) -> None:
-    """Links stay what they are, directories and files are mounted, anything else is not there."""
+    """Links stay links, directories and files are mounted, and other entries are missing."""
     launcher = make("oci")
     image = launcher.scratch / "image"
     (image / "file").write_text("kept in the image")

@@ -343,7 +343,7 @@ esac
 
 @pytest.fixture
 def asked(tmp_path: Path) -> Any:
-    """What the client is asked for by a launcher of a policy."""
+    """The commands that a policy's launcher gives to the client."""
     client = tmp_path / "bin" / "docker"
     client.parent.mkdir()
     client.write_text(CLIENT)

@@ -91,7 +91,7 @@ class Sandbox:
         return process.run(*self.argv(policy), *command, timeout=60, check=False, env=env)
 
     def left(self) -> list[str]:
-        """What is there of any run: containers, and directories of the launcher."""
+        """The leftovers of runs: containers, and directories of the launcher."""
         names = set(self.host.containers())
         return [*sorted(names), *(path.name for path in self.session.glob("sandwright/runs/*"))]
 

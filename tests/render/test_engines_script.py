@@ -69,7 +69,7 @@ def _nothing_left(sandbox: Sandbox, before: set[str]) -> bool:
 
 @pytest.fixture
 def running(sandbox: Sandbox) -> Iterator[tuple[subprocess.Popen[bytes], set[str]]]:
-    """One whose command has begun."""
+    """A run whose command has begun."""
     before = _names(sandbox.project)
     argv = (*_argv(sandbox), "sh", "-c", "trap 'exit 9' TERM; echo begun; while :; do sleep 0.1; done")
     with process.start(*argv, env=sandbox.environment()) as started:

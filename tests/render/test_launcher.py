@@ -244,7 +244,7 @@ def test_time_is_up(launch: Launch, project: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 @pytest.mark.parametrize("whole_group", [False, True], ids=["one", "group"])
 def test_killed(project: Path, tmp_path: Path, number: signal.Signals, *, whole_group: bool) -> None:
-    """Whatever ends the launcher ends the sandbox, and the placeholders are removed."""
+    """Whatever ends the launcher also ends the sandbox, and the placeholders are removed."""
     before = paths_below(project)
     argv = _command(project, tmp_path, "resources: {time: 60s}\n")
     marker = f"{os.getpid()}{tmp_path.name}".encode()
@@ -300,7 +300,7 @@ def test_a_command_that_can_not_be_run(launch_words: Launch, project: Path) -> N
     ids=["nothing to cover", "covered"],
 )
 def test_no_place_for_the_files_of_a_run(policy: str, status: int, project: Path, tmp_path: Path) -> None:
-    """It is needed only where placeholders may have to be removed later."""
+    """A run directory is needed only if placeholders may have to be removed later."""
     text = f"schema: 1\nmethod: bwrap\n{policy}\n"
     launcher = launcher_of(text, "bwrap", tmp_path / "out", project=project)
     given = {"PATH": os.environ["PATH"], "HOME": str(project.parent), "XDG_RUNTIME_DIR": "/proc/self"}

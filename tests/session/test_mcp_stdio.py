@@ -84,7 +84,7 @@ def running(
 
 
 def talk(project: Project, sent: bytes, *options: str, program: str = SERVER) -> tuple[list[Any], str, int]:
-    """What a client gets that says everything at once, the run's messages and its status."""
+    """The output to a client that sends everything at once, the run's messages and its status."""
     with running(project, program, *options) as process:
         out, errors = process.communicate(sent, timeout=WAIT)
     return [json.loads(line) for line in out.splitlines()], errors.decode(), process.returncode

@@ -43,7 +43,7 @@ DIRECTORIES = ("bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "usr", 
 
 @dataclass(frozen=True)
 class Place:
-    """A method with an image, and what it needs of the environment."""
+    """A method with an image, and the variables that it needs."""
 
     method: str
     image: str

@@ -13,9 +13,7 @@ from sandwright.session import preflights
 
 @dataclass(frozen=True)
 class Chosen:
-    """A method, and the results of starting sandboxes, with its own last.
-
-    those of the methods that were tried before it, and its own last.
+    """A method, and the results of starting sandboxes: those tried before it, and its own last.
 
     `attempts` is empty for a method that was named and is not run from here.
     """

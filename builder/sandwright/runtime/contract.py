@@ -94,7 +94,7 @@ class Session(Protocol):
 
 
 class SandboxRuntime(Protocol):
-    """A program that starts images; a row of the table of runtimes. a program that starts images."""
+    """A program that starts images; a row of the table of runtimes."""
 
     @property
     def name(self) -> str:

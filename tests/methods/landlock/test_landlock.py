@@ -390,7 +390,7 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_command_reaches_nobody_outside_of_its_domain(sandbox: Made) -> None:
-    """`kill(-1)` from inside ends the run's own, and neither the monitor nor what ends the run."""
+    """`kill(-1)` from inside ends processes of the run only, and not its monitor or supervisor."""
     bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
         made = sandbox()

@@ -51,7 +51,7 @@ ACCEPTED = "accept_gaps:\n" + "".join(
 
 @dataclass(frozen=True)
 class Rendered:
-    """A project, what was rendered for it, and where the stand-in keeps its homes and what it was told."""
+    """A project, its rendered artifacts, and the stand-in's homes and arguments."""
 
     project: Path
     out: Path

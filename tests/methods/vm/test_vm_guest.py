@@ -34,7 +34,7 @@ Made = Callable[[str], Path]
 
 @pytest.fixture
 def launcher(tmp_path: Path) -> Made:
-    """Of a form: in a directory that it was moved to."""
+    """A launcher of one form, in a directory that it was moved to."""
 
     def made(form: str) -> Path:
         artifacts = registry.render(resolver(POLICY, tmp_path / "project")(()), form).artifacts

@@ -71,7 +71,7 @@ class AccountStep:
 
 @dataclass(frozen=True)
 class AccountPlan:
-    """A list of steps, which is empty if there is nothing to do. none when there is nothing to do."""
+    """A list of steps, which is empty if there is nothing to do."""
 
     account: str
     steps: tuple[AccountStep, ...] = field(default=())
