@@ -562,7 +562,7 @@ def test_killed(place: World, killed: str) -> None:
                 os.kill(int(pid), signal.SIGKILL)
             assert shim.wait(60) == 125
             said = shim.stderr.read() if shim.stderr else b""
-            assert b"the bridge has ended" in said
+            assert b"the bridge exited" in said
         if killed == "bridge":
             session.send_signal(signal.SIGINT)
             session.wait(60)

@@ -228,7 +228,7 @@ def test_where_the_network_can_not_be_entered_programs_use_the_proxy(
 
 
 def test_nothing_is_reached_around_it(sandbox: Sandbox) -> None:
-    """The sandbox reaches neither the server, nor the host at any address of its network, nor a name server."""
+    """The sandbox reaches neither the server, nor the host by any address, nor a name server."""
     addresses = process.run("sh", "-c", "ip -o -4 addr show | sed 's/.* inet //;s,/.*,,'").text.split()
     with listener("0.0.0.0") as (port, reached):
         outside = [each for each in addresses if not each.startswith("127.")]
@@ -273,7 +273,7 @@ def test_private_names_need_an_engine_of_this_machine(sandbox: Sandbox, tmp_path
     _elsewhere(sandbox, tmp_path)
     found = sandbox.sh("echo ran")
     assert (found.status, found.text) == (125, ""), found.stderr
-    assert "network.allow has private names, and the engine's machine is another" in found.stderr
+    assert "network.allow has private names, and the engine runs on another machine" in found.stderr
 
 
 def _elsewhere(sandbox: Sandbox, tmp_path: Path) -> None:

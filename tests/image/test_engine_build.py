@@ -377,7 +377,7 @@ def test_ctrl_c_ends_the_build_and_all_that_runs_in_it(world: World) -> None:
 
 
 def containers(engine: Engine, word: str) -> set[str]:
-    """The containers whose command contains a word; of a store of the test's own all, those it builds in too."""
+    """The containers whose command contains a word; in a separate store, all of them."""
     if isinstance(engine, DockerEngine):
         words = ["docker", "ps", "--all", "--format", "{{.ID}} {{.Command}}", "--no-trunc"]
         return {line for line in process.run(*words).text.splitlines() if word in line}

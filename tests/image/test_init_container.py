@@ -302,7 +302,7 @@ class TestFilesThatCantBeWritten:
         (etc / "group").write_text(GROUP)
         box.mounts, box.caller = [(etc, "/etc")], "501:20"
         result = box.run("true")
-        assert "knows no number 501" in result.stderr
+        assert "has no entry for 501" in result.stderr
         assert {path.name: path.read_text() for path in etc.iterdir()} == {"passwd": PASSWD, "group": GROUP}
 
 

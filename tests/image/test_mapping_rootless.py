@@ -135,4 +135,4 @@ def test_a_number_that_the_namespace_lacks(ada: Caller) -> None:
     words = ("run", "--rm", "--network=none", "--pull=never", "--env=SANDWRIGHT_USER=100000:100000", IMAGE)
     refused = ada.podman(*words, "true")
     assert refused.status == 125
-    assert "100000:100000 has no place in this user namespace" in refused.stderr
+    assert "100000:100000 is not mapped in this user namespace" in refused.stderr

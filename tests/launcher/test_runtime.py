@@ -400,7 +400,7 @@ def test_there_is_no_image(make: Make) -> None:
         launcher.environment["SANDWRIGHT_ROOTFS"] = given
         ended = launcher.run("true")
         assert ended.returncode == 125
-        assert f"there is no {given or launcher.folder / 'rootfs'}: set SANDWRIGHT_ROOTFS" in ended.stderr
+        assert f"{given or launcher.folder / 'rootfs'} does not exist: set SANDWRIGHT_ROOTFS" in ended.stderr
 
 
 # ---- with the runtimes themselves
@@ -451,7 +451,7 @@ def test_places_in_var_that_can_not_be_made(kind: str, make: Make) -> None:
             for number in range(300):
                 (image / "var" / "lib" / str(number)).touch()
     ended = launcher.run("true")
-    said = "more than 256 names" if kind == "too many names" else "has no /var/lib/ci/job to mount on"
+    said = "more than 256 entries" if kind == "too many names" else "has no /var/lib/ci/job to mount on"
     assert (ended.returncode, said in ended.stderr) == (125, True), ended.stderr
     assert not (launcher.made / "words").exists()
     assert launcher.runs() == []

@@ -146,7 +146,7 @@ def random_message(draw: random.Random) -> bytes:
 
 
 def lax_readings(text: bytes) -> Iterator[dict[str, Any]]:
-    """Ways in which readers parse a text: the first or last of two keys wins, or the case of keys is nothing."""
+    """Readings of a text: the first or last of two keys wins, or the case of keys does not matter."""
 
     def first(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         return dict(reversed(pairs))

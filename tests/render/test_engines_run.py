@@ -233,7 +233,7 @@ def test_what_an_engine_would_change_is_refused(sandbox: Sandbox, raw: bytes) ->
     text = os.fsdecode(raw)
     refused = sandbox.run("touch", f"file{text}")
     assert (refused.status, refused.stdout) == (125, b"")
-    assert "an argument of the command is not UTF-8" in refused.stderr
+    assert "an argument of the command is not valid UTF-8" in refused.stderr
     refused = sandbox.run("touch", "file", ODD=text)
     assert refused.status == 125
     assert "the variable ODD is not UTF-8" in refused.stderr

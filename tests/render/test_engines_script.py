@@ -194,7 +194,10 @@ def test_what_can_not_be_run(sandbox: Sandbox) -> None:
     assert result.status == 125
     assert "sandbox: the image sandwright.invalid/none:1 is not here" in result.stderr
     argv = _argv(sandbox)
-    for words, said in (((b"\xff",), "an argument of the command is not UTF-8"), ((), "give a command")):
+    for words, said in (
+        ((b"\xff",), "an argument of the command is not valid UTF-8"),
+        ((), "give a command"),
+    ):
         ended = subprocess.run([*argv, *words], check=False, env=sandbox.environment(), capture_output=True)
         assert (ended.returncode, said in ended.stderr.decode()) == (125, True), ended.stderr
     environment = sandbox.environment(PATH=f"{sandbox.project}:{os.environ['PATH']}")

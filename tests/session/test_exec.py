@@ -329,7 +329,7 @@ def test_it_ends_when_told_although_what_starts_its_command_is_stopped_inside() 
             os.kill(shown.pid, signal.SIGTERM)
             assert shown.end() == 143
             assert shown.settings == shown.before
-        assert b"does not end" in shown.rest()
+        assert b"did not exit in time" in shown.rest()
         assert of.run("echo", "fine")[:2] == (0, "fine\n")
 
 

@@ -160,7 +160,7 @@ def test_a_rendered_launcher_does_not_start_without_the_filter(server: Project) 
         check=False,
     )
     assert (ended.returncode, ended.stdout) == (125, b"")
-    assert b"mcp.tools, and `sandwright run` reads the messages" in ended.stderr
+    assert b"mcp.tools needs `sandwright run`" in ended.stderr
     assert not (server.root / "received").exists()
 
 

@@ -242,7 +242,7 @@ def test_in_a_container_it_needs_what_its_profile_grants(missing: str) -> None:
     if missing:
         assert (ended.returncode, ended.stdout) == (125, b"")
         why = (
-            "cannot make mounts private"
+            "cannot make the sandbox's mounts private"
             if missing == "enter-own-namespaces"
             else "cannot supervise connections"
         )

@@ -54,7 +54,7 @@ class User(Launched):
             )
         if off := without_ptrace(self.name, "programs inside could create no symbolic link"):
             return off
-        found = judged(self.name, try_out(_Trial(), HOST_ROOT, limit=limit), _explain_failure)
+        found = judged(self.name, try_out(_Trial(), HOST_ROOT, limit=limit), explain_failure)
         each = "each project needs an account, set up once"
         return Preflight(self.name, "ready", each, SET_UP) if found.ready else found
 
@@ -105,14 +105,15 @@ def _walk_tree(directory: Path) -> Iterator[Path]:
     yield from directory.rglob("*")
 
 
-def _explain_failure(failed: Failed) -> tuple[Code, str, str]:
+def explain_failure(failed: Failed) -> tuple[Code, str, str]:
+    """The cause of a failed start on this machine, and the remedy."""
     message = failed.output
-    if "no namespaces" in message:
+    if "cannot create namespaces" in message:
         return (
             "container-filter",
             message,
             "run the container around it with CAP_SYS_ADMIN and a filter that allows unshare",
         )
-    if "can't be mounted" in message:
+    if "cannot mount" in message:
         return "container-filter", message, "give the container around it the right to mount"
     return "not-started", message, ""
