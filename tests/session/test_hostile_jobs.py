@@ -26,7 +26,7 @@ LATE = "resources: {time: 5s}\n"
 
 STOPS = '(while :; do kill -CONT $$; done) & echo u""p; while :; do kill -STOP $$; done'
 """It stops and is continued, ever again."""
-RINGS = 'echo u""p; while :; do read -r x </.sandwright-bell; done'
+READS_STOP = 'echo u""p; while :; do read -r x </.sandwright-stop; done'
 """It says that it has stopped, ever again, and hasn't."""
 FILLS = 'echo u""p; while :; do echo more; done'
 """Its terminal takes no more as soon as nobody reads from it."""
@@ -37,7 +37,7 @@ WITH_FILE = ("oci", "gvisor", "docker", "podman")
 SCRIPTS = [
     pytest.param(*each.values, script, marks=each.marks, id=f"{each.id}-{name}")
     for each in SOME
-    for name, script in (("stops", STOPS), ("rings", RINGS))
+    for name, script in (("stops", STOPS), ("reads", READS_STOP))
     if name == "stops" or each.values[0] in WITH_FILE
 ]
 

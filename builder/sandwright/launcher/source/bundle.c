@@ -9,7 +9,7 @@ enum { MOST_SHOWN = 256 };
 
 static bool is_private(const struct run *run, const char *name)
 {
-    return strcmp(name, BUNDLE_INIT + 1) == 0 || strcmp(name, BUNDLE_BELL + 1) == 0 || strcmp(name, GATE_INSIDE + 1) == 0 ||
+    return strcmp(name, BUNDLE_INIT + 1) == 0 || strcmp(name, BUNDLE_STOP + 1) == 0 || strcmp(name, GATE_INSIDE + 1) == 0 ||
            strv_contains(&run->plan.image.private_names, name);
 }
 
@@ -76,7 +76,7 @@ void bundle_root(struct bundle *bundle, const struct run *run)
     if (root < 0)
         die_errno("cannot create the root directory of the run");
     if (write_file(root, BUNDLE_INIT + 1, "", 0, 0644) != 0 || write_file(root, GATE_INSIDE + 1, "", 0, 0644) != 0 ||
-        (is_reported(run) && write_file(root, BUNDLE_BELL + 1, "", 0, 0644) != 0) ||
+        (is_reported(run) && write_file(root, BUNDLE_STOP + 1, "", 0, 0644) != 0) ||
         !make_places(bundle, run, bundle->image_handle, root, ""))
         die_errno("cannot create mount points for the image's directories");
 }
@@ -120,7 +120,7 @@ static void put_mounts(struct bytes *out, const struct bundle *bundle, const str
     put_mount(out, BUNDLE_INIT, xasprintf("%s/launch-init", run->directory), "");
     put_mount(out, GATE_INSIDE, run->gate, "\"noexec\", ");
     if (is_reported(run))
-        put_mount(out, BUNDLE_BELL, xasprintf("%s/bell", run->state), "\"noexec\", ");
+        put_mount(out, BUNDLE_STOP, xasprintf("%s/stop", run->state), "\"noexec\", ");
     if (run->plan.shims.enabled)
         put_mount(out, run->plan.shims.place, run->document.shims, "");
 }

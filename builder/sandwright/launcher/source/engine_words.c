@@ -186,12 +186,12 @@ static void add_variables(struct run *run)
 /* After the image: init, with the words that the plan and the run add to the command. */
 static void add_init(struct run *run, bool requests)
 {
-    char *const stop_fd = xasprintf("%s/bell", run->state), *const first[] = {"/.sandwright-init", dns_wanted(run) ? "--init-named" : "--init",
-                                                                    "/.sandwright-bell"};
+    char *const stop_fd = xasprintf("%s/stop", run->state), *const first[] = {"/.sandwright-init", dns_wanted(run) ? "--init-named" : "--init",
+                                                                    "/.sandwright-stop"};
     add_file(xasprintf("%s/launch-init", run->directory), "dst=/.sandwright-init");
     if (is_reported(run)) {
         run->stop_fd = make_stop_file(stop_fd);
-        add_file(stop_fd, "dst=/.sandwright-bell");
+        add_file(stop_fd, "dst=/.sandwright-stop");
     }
     if (run->gate != NULL)
         add_file(run->gate, xasprintf("dst=%s", GATE_INSIDE));

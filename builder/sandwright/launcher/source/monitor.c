@@ -205,7 +205,7 @@ static int sleep_for(void)
 
 /* Waits until the child has ended, and returns its status of wait(2). A child that can't be killed counts as
  * killed. */
-static int attend(struct run *run)
+static int wait_for_run(struct run *run)
 {
     for (int status;;) {
         struct pollfd each[] = {
@@ -321,7 +321,7 @@ _Noreturn void run_monitor(struct run *run, int socket)
         if (!launcher_there())
             end_monitor(NOT_RUN);
         start(run);
-        int status = outcome(run, attend(run));
+        int status = outcome(run, wait_for_run(run));
         bool again = !late && !launcher.gone && watched == 0 && run->ended_by == 0;
         if (!again || run->method->again == NULL || !run->method->again(run) || starts == STARTS)
             end_monitor(status);

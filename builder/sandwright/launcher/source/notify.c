@@ -200,7 +200,7 @@ static void reap(pid_t command)
             end_as(status);
 }
 
-static _Noreturn void attend(pid_t command, const sigset_t *signals)
+static _Noreturn void serve_until_end(pid_t command, const sigset_t *signals)
 {
     for (;;) {
         int number = sigwaitinfo(signals, NULL);
@@ -291,7 +291,7 @@ pid_t notify_above(const struct run *run, int ruleset)
         umask(0); /* the kernel inside has looked at that of its programs */
     list_sockets(run);
     serve_below(ends[0]);
-    attend(command, &all);
+    serve_until_end(command, &all);
 }
 
 /* ---- launcher, monitor and child */

@@ -103,7 +103,7 @@ static void runtime_check(struct run *run)
     }
     run->uncontrolled = run->plan.runtime.gvisor; /* signals of a terminal would kill runsc's processes */
     walled = backstop_available(run);
-    init_command(run, BUNDLE_INIT, stop_word(run, BUNDLE_BELL), run->plan.runtime.gvisor ? -1 : WALL + walled);
+    init_command(run, BUNDLE_INIT, stop_word(run, BUNDLE_STOP), run->plan.runtime.gvisor ? -1 : WALL + walled);
     command_insert(run, (char *const[]){"--gate", (char *)GATE_INSIDE}, 2);
     if (walled)
         backstop_command(run, WALL);
@@ -130,7 +130,7 @@ static void runtime_prepare(struct run *run)
     if (run->plan.ignored.count > 0)
         rundir_make_ignored(run);
     if (is_reported(run))
-        run->stop_fd = make_stop_file(xasprintf("%s/bell", run->state));
+        run->stop_fd = make_stop_file(xasprintf("%s/stop", run->state));
     if (!run->plan.runtime.gvisor)
         requests = requests_pair(run);
     if (asks(run))
@@ -205,7 +205,7 @@ static void make_wall(const struct run *run)
     for (size_t index = 0; index < bundle.laid.count; index += 2)
         strv_push(&all, bundle.laid.at[index + 1]);
     if (is_reported(run))
-        strv_push(&all, xasprintf("%s/bell", run->state));
+        strv_push(&all, xasprintf("%s/stop", run->state));
     if (run->plan.shims.enabled)
         strv_push(&all, (char *)run->document.shims);
     backstop_hand_over(backstop_make(run, &all), WALL);

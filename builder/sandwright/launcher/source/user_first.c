@@ -95,7 +95,7 @@ static bool ended(int socket, int children, pid_t command, pid_t watch, int *sta
     return false;
 }
 
-static int attend(int socket, int children, pid_t command, struct watch *watch)
+static int wait_for_command(int socket, int children, pid_t command, struct watch *watch)
 {
     for (int status;;) {
         struct pollfd each[] = {{.fd = socket, .events = POLLIN | POLLRDHUP},
@@ -147,7 +147,7 @@ static _Noreturn void be_first(struct run *run, int socket, const char *steps, s
     const char executed = IS_EXECUTED;
     if (exec_succeeded(reports[0]))
         (void)!send(socket, &executed, 1, MSG_NOSIGNAL);
-    leave_namespace(attend(socket, children, command, &watch));
+    leave_namespace(wait_for_command(socket, children, command, &watch));
 }
 
 _Noreturn void root_half(struct run *run, int socket, const struct strv *given)

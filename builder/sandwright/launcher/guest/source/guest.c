@@ -186,7 +186,7 @@ static bool take_output(int number)
     return got > 0;
 }
 
-static void attend(int most);
+static void serve_events(int most);
 
 static _Noreturn void finish_run(int wait_status)
 {
@@ -199,7 +199,7 @@ static _Noreturn void finish_run(int wait_status)
                 poll(&(struct pollfd){.fd = job.master, .events = POLLIN}, 1, QUIET) > 0))
             flush();
     for (long until = milliseconds() + TUNNELS_LAST; tunnels_hold(&guest_tunnels) && milliseconds() < until;)
-        attend(QUIET);
+        serve_events(QUIET);
     sync();
     line_number(&out, ENDED, exit_status(wait_status));
     guest_end();
@@ -222,7 +222,7 @@ static void take_children(void)
     }
 }
 
-static void attend(int most)
+static void serve_events(int most)
 {
     bool carries = guest_tunnels.reach != NULL, room = bytes_held(&out) < HELD && (!carries || tunnels_room(&out));
     bool feeds = job.input >= 0 && (bytes_held(&pending) > 0 || (input_ended && job.input != job.master));
@@ -311,5 +311,5 @@ int main(int count, char **words)
         guest_refuse("cannot receive signals");
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     for (;;)
-        attend(-1);
+        serve_events(-1);
 }
