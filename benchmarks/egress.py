@@ -88,7 +88,7 @@ def sandbox(running: Proxy) -> Iterator[tuple[str, ...]]:
             said = os.read(answer, 100)
             os.close(answer)
             if said != b"ok\n":
-                raise SystemExit(f"the keeper says {said!r}")
+                raise SystemExit(f"the proxy answered {said!r}")
             yield enter
     finally:
         namespace.close()

@@ -25,7 +25,7 @@ class NativeCommandHook(BuildHookInterface):  # type: ignore[type-arg]
     """Chooses the command of a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
-        """Choose it."""
+        """Set the files, the tag and the script of a wheel in `build_data`."""
         here = MACHINES.get(platform.machine(), "any") if sys.platform == "linux" else "any"
         wanted = os.environ.get("SANDWRIGHT_WHEEL") or here
         if wanted == "any":

@@ -35,7 +35,7 @@ case $0 in
 esac
 # Checks that what was rendered with this file is unchanged. PATH is not known to be safe yet.
 verify() { # NAME DIGEST
-    sw_sum=$(/usr/bin/shasum -a 256 <"$sw_here/$1") || refuse "$sw_here/$1 can't be read"
+    sw_sum=$(/usr/bin/shasum -a 256 <"$sw_here/$1") || refuse "cannot read $sw_here/$1"
     [ "${sw_sum%% *}" = "$2" ] || refuse "$sw_here/$1 was changed after it was rendered: render it again"
 }
 verify variables.sh 0000000000000000000000000000000000000000000000000000000000000000
@@ -103,13 +103,13 @@ fi
 sw_shims=
 if [ -n "$sw_bridge" ]; then
     { [ -n "${SANDWRIGHT_SHIMS-}" ] && [ -S "$SANDWRIGHT_SHIMS/socket" ] && [ -O "$SANDWRIGHT_SHIMS/socket" ]; } ||
-        refuse 'the policy names shims, and SANDWRIGHT_SHIMS names no bridge that runs: start this with "sandwright run"'
+        refuse 'the policy has shims, and SANDWRIGHT_SHIMS names no running bridge: start this with "sandwright run"'
     sw_shims=$(CDPATH='' cd -P -- "$SANDWRIGHT_SHIMS" && pwd -P) || refuse "$SANDWRIGHT_SHIMS can not be entered"
     [ -n "$sw_searches" ] || sw_search=${sw_given:-/usr/local/bin:/usr/bin:/bin}
 fi
 
 # The private temporary directory of this sandbox.
-[ -d "$sw_tmp" ] || (umask 077 && mkdir -p -- "$sw_tmp") || refuse "$sw_tmp can't be made"
+[ -d "$sw_tmp" ] || (umask 077 && mkdir -p -- "$sw_tmp") || refuse "cannot create $sw_tmp"
 { [ ! -L "$sw_tmp" ] && [ -O "$sw_tmp" ] && [ "$(cd -- "$sw_tmp" && pwd -P)" = "$sw_tmp" ]; } ||
     refuse "$sw_tmp is a link, or somebody else's"
 
@@ -174,7 +174,7 @@ set -- env -i /bin/sh -c 'eval "$(cat <&4)" && exec 4<&- && unset PWD OLDPWD SHL
     /usr/bin/sandbox-exec -f "$sw_here/profile.sb" "$@"
 if [ -n "$sw_time" ]; then
     # Kills the command and those of its processes that are still its descendants.
-    sw_mark=$(mktemp -d) || refuse 'no directory can be made for the run'
+    sw_mark=$(mktemp -d) || refuse 'cannot create a directory for the run'
     set -- sh -c 'echo "$$" >"$1/pid"; shift; exec "$@"' sh "$sw_mark" "$@"
     stop_tree() {
         for sw_child in $(ps -A -o pid= -o ppid= | awk -v parent="$1" '$2 == parent { print $1 }'); do
@@ -208,7 +208,7 @@ sw_status=$?
 if [ -n "$sw_time" ]; then
     kill "$sw_watch" 2>/dev/null
     [ ! -e "$sw_mark/late" ] || {
-        printf 'sandbox: the time is up\n' >&2
+        printf 'sandbox: the time limit (resources.time) was reached\n' >&2
         sw_status=124
     }
     rm -rf -- "$sw_mark"

@@ -83,21 +83,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def network_lab() -> None:
-    """Be where the test can make network namespaces. For a normal user, a pytest of `labworker` runs it."""
+    """Run the test where it can create network namespaces.
+
+    For a normal user, a pytest of `labworker` runs it.
+    """
     if not labworker.is_privileged():
         pytest.skip("making network namespaces takes root, or a user namespace, which this machine refuses")
 
 
 @pytest.fixture(scope="session")
 def mount_lab() -> None:
-    """Be where the test can mount, with `labworker.run`: programs that it starts see that, servers do not."""
+    """Run the test where it can mount (`labworker.run`); programs that it starts see that, servers do not."""
     if not labworker.is_privileged():
         pytest.skip("mounting takes root, or a user namespace, which this machine refuses")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Nothing of what is collected is garbage: looking for some takes a fifth of the time."""
+    """Collect tests without garbage collection: it takes a fifth of the time."""
     gc.disable()
     try:
         return (yield)
@@ -110,7 +113,7 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Each worker begins with another part of the modules: what one has compiled the others load."""
+    """Start each worker with another part of the modules: what one has compiled the others load."""
     report = yield
     worker = getattr(collector.config, "workerinput", None)
     if worker is not None and collector.path == TESTS and report.passed:
@@ -121,7 +124,7 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """All workers have the tests in one order."""
+    """Give all workers the tests in the same order."""
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         items.sort(key=lambda item: item.path.relative_to(TESTS).parts[0])

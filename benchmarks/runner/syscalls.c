@@ -2,9 +2,8 @@
  *
  *     syscalls FILTER|- CALLS
  *
- * Loads the filter of classic BPF in the file FILTER (none for -), makes each call of the table CALLS times a turn,
- * and prints a line for each: its name and what one call took, in nanoseconds, in the best of many short turns,
- * which a busy machine disturbs least.
+ * Loads the classic BPF filter in FILTER ("-": none), makes each call of the table CALLS times in each of TURNS turns,
+ * and prints its name and the nanoseconds per call in the fastest turn, which a busy machine disturbs least.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

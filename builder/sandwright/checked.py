@@ -10,14 +10,14 @@ from sandwright.errors import VerdictError
 
 
 class Checked:
-    """How many things a command checked. `why` is the reason where it may be that there was none."""
+    """The number of things that a command checked. `why` is the reason if there may be none."""
 
     def __init__(self, count: int = 0, *, why: str = "") -> None:
         self.count = count
         self.why = why
 
     def add(self, count: int = 1) -> None:
-        """Add to the count."""
+        """Add to the number."""
         self.count += count
 
 

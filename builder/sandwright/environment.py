@@ -11,7 +11,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class EnvironmentVariable:
-    """A public variable, and what reads it: the command, launchers, an image, the build, programs inside."""
+    """A public variable and its reader: the command, launchers, an image, the build, programs inside."""
 
     name: str
     reader: Literal[

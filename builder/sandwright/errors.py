@@ -13,7 +13,7 @@ from sandwright.visible import message, one_line
 
 
 class SandwrightError(Exception):
-    """The base of all of them; itself never raised."""
+    """The base class of all errors of this project; itself never raised."""
 
     exit_code = 1
 
@@ -22,7 +22,7 @@ class SandwrightError(Exception):
         return "\n".join(map(str, self.args))
 
     def shown(self) -> str:
-        """The message for a terminal or a log, in which what begins a line is ours."""
+        """The message for a terminal or a log, in which only our own text begins a line."""
         return "\n".join(map(one_line, self.args)) if len(self.args) > 1 else message(str(self))
 
 
@@ -63,7 +63,7 @@ class RenderError(SandwrightError):
 
 
 class ArtifactsTooWide(RenderError):
-    """What a method rendered allows more than the policy and the method's declaration say."""
+    """The artifacts of a method allow more than the policy and the method's declaration say."""
 
 
 class ToolMissing(SandwrightError):
@@ -136,7 +136,7 @@ class VerdictError(SandwrightError):
 
 
 class HostError(SandwrightError):
-    """This machine can't do it: a full disk, missing rights, an unknown package manager."""
+    """This machine cannot do it: a full disk, missing privileges, an unknown package manager."""
 
     exit_code = 13
 

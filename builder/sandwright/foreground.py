@@ -84,7 +84,7 @@ def run(
 
 
 def on_terminal() -> bool:
-    """Whether standard input and output are a terminal; stop in the background, where keys aren't ours."""
+    """Whether standard input and output are a terminal; stop while we are in the background."""
     if not (os.isatty(0) and os.isatty(1)):
         return False
     try:

@@ -104,12 +104,12 @@ class Binfmt:
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """What this machine is like. The same facts give the same artifacts.
+    """The properties of this machine. The same facts give the same artifacts.
 
     `os` is `linux` or `darwin`; `machine` is as `uname` says. `distribution` is the ID of os-release, and
     `distribution_like` what it says it is like. `limits` holds soft and hard resource limits, -1 for none;
-    `memlock` is in bytes. `capabilities` are the effective ones as a bit set. `container` names what we run
-    in when `surroundings` is `container`, as far as it can be told. `programs` maps names to paths.
+    `memlock` is in bytes. `capabilities` are the effective ones as a bit set. `container` names the container
+    engine if `surroundings` is `container`, as far as it is known. `programs` maps names to paths.
     """
 
     os: str

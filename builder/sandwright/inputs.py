@@ -40,7 +40,7 @@ _GROUPED = ("status", "variable")
 
 
 class Status(NamedTuple):
-    """What lstat(2) says of something; `names` are counted for plain files only."""
+    """The lstat(2) of a path; `names` is the number of links, for plain files only."""
 
     names: int
     mode: int
@@ -127,7 +127,7 @@ class LiveHost:
         return content if size <= most else None
 
     def text(self, path: str) -> str | None:
-        """The same, as text."""
+        """The content of such a file, as text."""
         found = self.content(path)
         return None if found is None else found.decode("utf-8", "surrogateescape")
 
@@ -155,7 +155,7 @@ class LiveHost:
         return Status(*map(int, found.split(","))) if found else Status(0, 0, 0, 0, 0)
 
     def program(self, name: str) -> str:
-        """Where a program is, on PATH or in the directories of the system's own; empty for none."""
+        """The path of a program, on PATH or in the directories of the system's own; empty for none."""
         for folder in (*(self.variable("PATH") or os.defpath).split(os.pathsep), *SYSTEM):
             path = f"{folder or '.'}/{name}"
             if self.kind_behind(path) == "file" and self.ask("stamp", path)[0] and os.access(path, os.X_OK):
@@ -163,7 +163,7 @@ class LiveHost:
         return ""
 
     def ask_all(self, questions: Iterable[Question]) -> None:
-        """Ask some more."""
+        """Ask further questions."""
         for question in questions:
             if question[0] == "program":
                 self.program(question[1])
@@ -177,7 +177,7 @@ class LiveHost:
                 self.ask(*question)
 
     def is_racy(self) -> bool:
-        """Whether something changed about when it was asked: a second change may have the same time.
+        """Whether an input changed close to the time of its question: a second change may have the same time.
 
         File systems take times from a clock that ticks each 10 ms at least (to Git: racily clean).
         """

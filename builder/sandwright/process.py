@@ -32,7 +32,7 @@ _ENDING = 5.0
 
 @dataclass(frozen=True)
 class Result:
-    """How a program ended. Falsy unless its status is 0. `stdout` is bytes as written; `stderr` is text."""
+    """The result of a program, false unless its status is 0. `stdout` is bytes, and `stderr` is text."""
 
     argv: tuple[str, ...]
     status: int
@@ -70,7 +70,7 @@ def find(program: str) -> str | None:
 
 
 def find_all(programs: Iterable[str]) -> dict[str, str]:
-    """The paths of those of some programs that `find` finds, by name."""
+    """The paths of the programs that `find` finds, by name."""
     holding = folders_with(programs, (*_absolute_path_entries(), *_SYSTEM))
     found = {name: _find_in(name, folders) for name, folders in holding.items()}
     return {name: path for name, path in found.items() if path}
@@ -101,9 +101,9 @@ def _find_in(program: str, folders: Iterable[str]) -> str | None:
 
 
 def avoid_writable(changes: Callable[[str], bool]) -> None:
-    """Take no program from what a sandbox can write, from now on: it could have planted it.
+    """From now on, use no program that a sandbox could have planted, since it can write its path.
 
-    `changes` says of a canonical path whether the sandbox can.
+    `changes` returns whether the sandbox can write a canonical path.
     """
     _avoided[:] = [changes]
 
@@ -134,7 +134,7 @@ def below_project(path: str) -> bool:
 
 
 def real_path(path: str, changes: Callable[[str], bool], *, above: str = "") -> str | None:
-    """Where a path leads; None where `changes` is true of that, or of a link on the way.
+    """The canonical target of a path; None where `changes` is true of that, or of a link on the way.
 
     It is absolute, or relative to `above`, a path without links.
     """

@@ -28,7 +28,7 @@ class Progress(Protocol):
         ...
 
     def note(self, text: str) -> None:
-        """Something that happened and that the person should see: one line."""
+        """Report a message that the user should see: one line."""
         ...
 
 

@@ -59,7 +59,7 @@ def _letter(mode: int) -> str:
 
 
 def is_process(path: str) -> bool:
-    """Whether a path is about processes: anything in /proc but the kernel's own files and directories."""
+    """Whether a path is about processes: any path in /proc except the kernel's own files and directories."""
     first = path.removeprefix("/proc/").partition("/")
     return path.startswith("/proc/") and (bool(first[1]) or first[0].isdigit() or first[0] in _ASKERS)
 
@@ -317,7 +317,7 @@ def _files_in(roots: Iterable[str]) -> Iterator[os.stat_result | None]:
 
 
 def last_change(question: Question, answer: Answer) -> int:
-    """When what a question is about was changed last (ctime), where the answer is no content; 0 elsewhere."""
+    """The ctime of a question's subject, unless the answer is its content; then 0."""
     if question[0] == "stamp":
         return int(answer[0].rpartition(",")[2] or 0)
     found = _files_in(question[1:]) if question[0] == "tree" else ()

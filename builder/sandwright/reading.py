@@ -29,7 +29,7 @@ def open_regular(path: Path | str, *, flags: int = 0, folder: int | None = None)
 
 
 def without_links(path: Path) -> Path:
-    """Where a path leads now, for `open_unlinked`; a circle of links stays."""
+    """The current canonical path, for `open_unlinked`; a circle of links stays."""
     return Path(os.path.realpath(path))
 
 
@@ -61,9 +61,9 @@ def read_start(path: Path | str, *, size: int) -> bytes:
 
 
 def open_named(path: Path | str) -> BinaryIO:
-    """Open a file that a person named, or a shell's pipe, `<(…)`. Raise OSError, also for a named pipe.
+    """Open a file that the user named, or a shell's pipe, `<(…)`. Raise OSError, also for a named pipe.
 
-    That one may have been put there, and nobody may write to it.
+    A sandbox may have planted a named pipe, and reading it could block forever.
     """
     if _is_named_pipe(path):
         raise OSError(errno.EINVAL, "it is a named pipe, and may have no writer")
@@ -101,7 +101,7 @@ def _is_named_pipe(path: Path | str) -> bool:
 
 
 def read_named(path: Path | str, *, limit: int) -> bytes:
-    """At most `limit` bytes of what a person named, which may be a pipe. Raise OSError like `open_named`."""
+    """At most `limit` bytes of a file that the user named, or of a pipe. Raise OSError like `open_named`."""
     with open_named(path) as file:
         content = file.read(limit + 1)
     if len(content) > limit:

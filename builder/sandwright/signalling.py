@@ -40,9 +40,9 @@ def started(process: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessIdentity:
-    """What a record says of a process, so that `liveness` recognises it.
+    """The identity of a process in a record, by which `liveness` recognizes it.
 
-    A number and a start time hold in one namespace of processes (pid_namespaces(7)) and one boot only.
+    PID and start time are unique only within one PID namespace (pid_namespaces(7)) and one boot.
     """
 
     pid: int
@@ -61,9 +61,9 @@ def identity(process: int = 0) -> ProcessIdentity:
 
 
 def liveness(process: ProcessIdentity) -> Liveness:
-    """Whether a recorded process runs or has ended; "elsewhere" where this can't be known from here.
+    """Whether a recorded process runs or has ended; "elsewhere" if that is unknown here.
 
-    That is: in another namespace of processes, or on another machine that shares the home directory.
+    It is unknown in another namespace of processes, or on another machine that shares the home directory.
     """
     if process.boot != boot():
         return "ended" if process.machine == machine() else "elsewhere"
@@ -114,11 +114,11 @@ def is_same_user_process(process: int) -> bool:
 
 
 def kill(process: int, number: int = _KILL, *, sure: Callable[[], bool]) -> bool:
-    """Signal a process if it is what it is taken for; give whether it was signalled.
+    """Signal a process if its identity is confirmed; return whether it was signalled.
 
-    `sure` is asked while the number can't become another process's (pidfd_open(2)), where a system has
-    that. After SIGKILL it waits until the process has ended, for at most DYING seconds: a look right behind
-    would still find it.
+    `sure` is asked while the number can't become another process's (pidfd_open(2)), where a system has that.
+    After SIGKILL it waits until the process has ended, for at most DYING seconds: a look right behind would
+    still find it.
     """
     try:
         handle = os.pidfd_open(process) if hasattr(os, "pidfd_open") else None

@@ -56,22 +56,22 @@ class Streams:
         self._ends.append(end)
 
     def become(self) -> None:
-        """In the child: take the ends that are for the command."""
+        """In the child: take over the command's ends."""
         for descriptor, end in self._given.items():
             os.dup2(end, descriptor)
 
     def started(self) -> None:
-        """In the parent: close them, so that each side sees the end of the other."""
+        """In the parent: close the command's ends, so that both sides notice the end of the other."""
         while self._ends:
             os.close(self._ends.pop())
 
     def selected(self) -> tuple[list[int], list[int]]:
-        """The descriptors to wait for: to read, and to write."""
+        """The descriptors to wait for: those to read, and those to write."""
         reads, writes = self._input.selected() if self._input else ([], [])
         return [*reads, *(each.read for each in self._outputs if each.read >= 0)], writes
 
     def copy(self, ready: Collection[int], writable: Collection[int]) -> None:
-        """Pass on what can be passed on."""
+        """Copy data between descriptors that are ready."""
         if self._input:
             self._input.copy(ready, writable)
         for each in self._outputs:
@@ -79,7 +79,7 @@ class Streams:
                 each.copy()
 
     def close(self) -> bool:
-        """At the command's end: pass on what it wrote last. False when something could not be written."""
+        """Pass on the command's last output. Return False if some of it could not be written."""
         self.started()
         if self._input:
             self._input.close()
@@ -109,7 +109,7 @@ def write_all(descriptor: int, block: bytes) -> None:
 
 
 def warn(text: str) -> None:
-    """Say something on standard error, if that can be written."""
+    """Write a message to standard error, if possible."""
     with contextlib.suppress(OSError):
         write_all(2, f"sandbox: {text}\n".encode())
 

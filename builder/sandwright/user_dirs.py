@@ -34,7 +34,7 @@ VARIABLES = ("HOME", "SANDWRIGHT_CACHE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "X
 
 
 def cache() -> str:
-    """Where rendered sandboxes and what preflights found are kept: below `$XDG_CACHE_HOME`, or `~/.cache`."""
+    """The directory of rendered sandboxes and preflight results, below `$XDG_CACHE_HOME` or `~/.cache`."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not base.startswith("/"):
         base = os.path.join(home(), ".cache")
@@ -42,7 +42,7 @@ def cache() -> str:
 
 
 def runtime() -> str:
-    """Where running sessions are known: in `$XDG_RUNTIME_DIR`, `/run` for root, else in `~/.cache`.
+    """The directory of running sessions: in `$XDG_RUNTIME_DIR`, `/run` for root, else in `~/.cache`.
 
     A runtime directory of another user, as `sudo -E` leaves it, is not used, nor is one in which other users
     can rename files. Launchers choose the same.
@@ -65,7 +65,7 @@ def _is_ours_to_rename(directory: str) -> bool:
 
 
 def later_runtime() -> tuple[str, ...]:
-    """What `runtime` would be if `$XDG_RUNTIME_DIR` became a directory of this user's; nothing if it is."""
+    """The result of `runtime` if `$XDG_RUNTIME_DIR` became a directory of this user; none if it is."""
     path = os.path.join(os.environ.get("XDG_RUNTIME_DIR", ""), NAME)
     return (path,) if path.startswith("/") and path != runtime() else ()
 
@@ -91,7 +91,7 @@ def accounts_directory() -> str:
 
 
 def runs() -> str:
-    """Where launchers have the directory of each run, named as its container."""
+    """The parent of run directories, which are named like the containers."""
     return os.path.join(runtime(), "runs")
 
 
@@ -142,13 +142,13 @@ def visible_scratch() -> str:
 
 
 def config() -> str:
-    """The user's policy and approvals: below `$XDG_CONFIG_HOME`, or `~/.config`."""
+    """The directory of the user's policy and approvals, below `$XDG_CONFIG_HOME` or `~/.config`."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     return os.path.join(base if base.startswith("/") else os.path.join(home(), ".config"), NAME)
 
 
 def keys() -> str:
-    """The key that authenticates the render cache; no variable moves it."""
+    """The directory of the key that authenticates the render cache. No variable moves it."""
     return os.path.join(home(), STATE, "keys")
 
 
@@ -158,14 +158,14 @@ def workspaces() -> str:
 
 
 def hidden_directories() -> tuple[str, ...]:
-    """The directories that no sandbox sees (`policy.reserved` has the rules), as variables spell them."""
+    """The directories that are hidden from every sandbox (`policy.reserved`), as variables spell them."""
     return runtime(), cache(), keys()
 
 
 def account_home() -> str:
-    """The home that the account has, whatever HOME says; empty where it has none.
+    """The account's home, regardless of HOME; empty if it has none.
 
-    One run's HOME, as tox or `env HOME=` sets it, must not open what other runs keep there.
+    If tox or `env HOME=` sets another HOME for one run, data of other runs must stay hidden.
     """
     try:
         return pwd.getpwuid(os.geteuid()).pw_dir
@@ -179,7 +179,7 @@ def readonly() -> tuple[str, ...]:
 
 
 def memory() -> str:
-    """The file of directories that variables of earlier runs named: runs without them reserve them, too."""
+    """The file of directories that variables of earlier runs named, which later runs reserve, too."""
     return os.path.join(keys(), "directories")
 
 
@@ -203,7 +203,7 @@ def variables_directory(path: str) -> str:
 
 
 def remember_directories(directories: Mapping[str, Iterable[str]]) -> None:
-    """Add to them, and drop those that are gone. Raise HostError when they can't be written."""
+    """Add directories to the file, and drop missing ones. Raise HostError if it cannot be written."""
     before = remembered_directories()
     existing = {
         kind: [path for path in before.get(kind, ()) if os.path.isdir(variables_directory(path))]

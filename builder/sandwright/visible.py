@@ -12,9 +12,9 @@ _MARK = "  | "
 
 
 def visible(text: str) -> str:
-    """The text with escapes for what a terminal would obey or hide, line breaks and tabs excepted.
+    """The text with escapes for characters that a terminal interprets or hides, except line breaks and tabs.
 
-    Those are control characters, formats like those that turn text around (Unicode: Cc, Cf, Zl, Zp), and
+    These are control characters, formats like those that turn text around (Unicode: Cc, Cf, Zl, Zp), and
     bytes that are no UTF-8.
     """
     if text.isprintable():
@@ -26,12 +26,12 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same in one line, whatever breaks are in it: what begins a line is ours."""
+    """The text in one line, without its line breaks, so that only our own text begins a line."""
     return visible(text).replace("\n", r"\n").replace("\t", r"\t")
 
 
 def message(text: str) -> str:
-    """A message of several lines, the further ones behind a mark: some of its breaks may be a stranger's."""
+    """A message of several lines. Further lines get a mark, since some breaks may be untrusted."""
     first, *further = visible(text).split("\n")
     return "\n".join([first, *(_MARK + _unmarked(each) for each in further)])
 

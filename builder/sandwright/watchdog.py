@@ -47,7 +47,7 @@ class Ended:
     seconds: float
 
     def describe(self) -> str:
-        """What happened, in words, with the last line it wrote to standard error."""
+        """A description of the end, with the last line of standard error."""
         match self.how:
             case "exited":
                 what = f"exit status {self.status}"
@@ -105,7 +105,7 @@ def _ended_pipe() -> IO[bytes]:
 
 
 def runtime_environment() -> dict[str, str]:
-    """What a runtime is started with: where things are, and nothing else of ours."""
+    """The environment of a runtime: the variables for its directories, and no others of ours."""
     environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
     return {**environment, "PATH": os.pathsep.join([process.search_path(), *_SYSTEM_PROGRAMS])}
 

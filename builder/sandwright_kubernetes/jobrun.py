@@ -145,7 +145,7 @@ class JobRun:
         while True:
             pod = self._look_up_pod()
             if self._is_late(is_there=pod is not None):
-                raise TimeIsUp("the time is up")
+                raise TimeIsUp("the time limit (resources.time) was reached")
             if (found := self._container_end()) is not None:
                 return found
             if pod is None:  # the Job's word on why comes a little later

@@ -35,7 +35,7 @@ case $0 in
 esac
 # Checks that what was rendered with this file is unchanged. PATH is not known to be safe yet.
 verify() { # NAME DIGEST
-    sw_sum=$(/usr/bin/shasum -a 256 <"$sw_here/$1") || refuse "$sw_here/$1 can't be read"
+    sw_sum=$(/usr/bin/shasum -a 256 <"$sw_here/$1") || refuse "cannot read $sw_here/$1"
     [ "${sw_sum%% *}" = "$2" ] || refuse "$sw_here/$1 was changed after it was rendered: render it again"
 }
 verify variables.sh 0000000000000000000000000000000000000000000000000000000000000000
@@ -191,7 +191,7 @@ account "$sw_home/workspace$sw_start" sh -c '
 sw_said=$?
 [ -z "$sw_timer" ] || kill "$sw_timer" 2>/dev/null
 sw_status=$(account / sh -c '[ ! -e "$HOME/.sandwright/late" ] && cat "$HOME/.sandwright/status" || echo 124' </dev/null 2>/dev/null)
-[ "$sw_status" != 124 ] || printf 'sandbox: the time is up, or the command was killed\n' >&2
+[ "$sw_status" != 124 ] || printf 'sandbox: the time limit (resources.time) was reached, or the command was killed\n' >&2
 case $sw_status in
 '' | *[!0-9]*) refuse "the command was not run, or its exit status is unknown: alclessctl exited with $sw_said" ;;
 esac

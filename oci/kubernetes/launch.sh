@@ -33,7 +33,7 @@ case $0 in
 esac
 # Checks that what was rendered with this file is unchanged.
 verify() { # NAME DIGEST
-    sw_sum=$(sha256sum <"$sw_here/$1") || refuse "$sw_here/$1 can't be read"
+    sw_sum=$(sha256sum <"$sw_here/$1") || refuse "cannot read $sw_here/$1"
     [ "${sw_sum%% *}" = "$2" ] || refuse "$sw_here/$1 was changed after it was rendered: render it again"
 }
 verify variables.sh 0000000000000000000000000000000000000000000000000000000000000000
@@ -108,7 +108,7 @@ ended() {
     kube get "$sw_job" -o 'jsonpath={.status.conditions[?(@.type=="Failed")].reason}' 2>/dev/null
 }
 late() {
-    printf 'sandbox: the time is up\n' >&2
+    printf 'sandbox: the time limit (resources.time) was reached\n' >&2
     exit 124
 }
 

@@ -21,9 +21,9 @@ case $0 in
 */*) sw_here=./${0%/*} ;;
 *) sw_here=. ;;
 esac
-sw_here=$(CDPATH='' cd -P -- "$sw_here/" 2>/dev/null && pwd -P) || refuse "$sw_here can not be entered"
+sw_here=$(CDPATH='' cd -P -- "$sw_here/" 2>/dev/null && pwd -P) || refuse "cannot enter $sw_here"
 # PATH is not known to be safe yet.
-sw_sum=$(/usr/bin/shasum -a 256 <"$sw_here/variables.sh") || refuse "$sw_here/variables.sh can't be read"
+sw_sum=$(/usr/bin/shasum -a 256 <"$sw_here/variables.sh") || refuse "cannot read $sw_here/variables.sh"
 [ "${sw_sum%% *}" = 0000000000000000000000000000000000000000000000000000000000000000 ] ||
     refuse "$sw_here/variables.sh was changed after it was rendered: render it again"
 # shellcheck source-path=SCRIPTDIR source=variables.sh
@@ -67,7 +67,7 @@ PATH=${sw_programs%:}
 
 # Checks that what was rendered with this file, and the paths that it was rendered for, are unchanged.
 (cd -- "$sw_here" && sums printf '%s  %s\n' | /usr/bin/shasum -a 256 --check --status -) 2>/dev/null ||
-    refuse "what was rendered to $sw_here was changed, or can't be read: render it again"
+    refuse "an artifact in $sw_here was changed or cannot be read: render it again"
 missing() {
     for sw_path do
         { [ ! -e "$sw_path" ] && [ ! -L "$sw_path" ]; } || refuse "$sw_path appeared after this was rendered: render it again"
@@ -78,18 +78,18 @@ there() { # -d PATH ...: these are still directories; ! PATH ...: these exist, a
     sw_kind=$1
     shift
     for sw_path do
-        [ ! -L "$sw_path" ] || refuse "$sw_path is a link, and was none when this was rendered"
-        [ -e "$sw_path" ] || refuse "$sw_path has gone since this was rendered: render it again"
+        [ ! -L "$sw_path" ] || refuse "$sw_path became a symbolic link after this was rendered"
+        [ -e "$sw_path" ] || refuse "$sw_path was removed after this was rendered: render it again"
         if [ -d "$sw_path" ]; then sw_is=-d; else sw_is=!; fi
-        [ "$sw_is" = "$sw_kind" ] || refuse "$sw_path is something else than when this was rendered: render it again"
+        [ "$sw_is" = "$sw_kind" ] || refuse "$sw_path changed its type after this was rendered: render it again"
     done
 }
 there_directories there -d
 there_files there !
 [ -z "$sw_owner" ] || [ "$(id -u)" = "$sw_owner" ] ||
-    refuse "this was rendered for user $sw_owner, to whom files that are made belong: render it again"
+    refuse "this was rendered for user $sw_owner, who would own new files: render it again"
 [ -z "$sw_required" ] || [ "$sw_engine" = docker ] || [ -z "${CONTAINER_HOST-}${CONTAINER_CONNECTION-}" ] ||
-    refuse 'user.mapping is required, and a Podman of another machine or user gives files that are made to that'
+    refuse 'user.mapping is required, and new files would belong to the user of the other machine'\''s Podman'
 command -v "$sw_engine" >/dev/null || refuse "$sw_engine is not installed"
 engine() {
     "$sw_engine" "$@"
@@ -107,7 +107,7 @@ controllers limited
 case $sw_engine$sw_facts in
 docker*name=rootless*) sw_as_root=yes ;; # its root is the caller; other user IDs belong to nobody
 docker*name=userns*)
-    [ -z "$sw_required" ] || refuse 'this Docker gives files that are made to other numbers (userns-remap), and user.mapping is required'
+    [ -z "$sw_required" ] || refuse 'user.mapping is required, and this Docker maps users to other IDs (userns-remap)'
     ;;
 esac
 # Podman hands an image's annotations on to the runtime, which they steer (crun(1), run.oci.*). No name makes an image ours.
@@ -122,18 +122,18 @@ documented() {
 sw_root=
 if [ -n "$sw_image_root" ]; then # the root of gVisor's sandbox: mounted into the container read-only, and shared with other runs
     sw_root=$(cd -- "${SANDWRIGHT_ROOTFS:-$sw_here/rootfs}" 2>/dev/null && pwd -P) ||
-        refuse "there is no ${SANDWRIGHT_ROOTFS:-$sw_here/rootfs}: set SANDWRIGHT_ROOTFS to where the image $sw_image_root is unpacked"
+        refuse "${SANDWRIGHT_ROOTFS:-$sw_here/rootfs} does not exist: set SANDWRIGHT_ROOTFS to the directory of the unpacked image $sw_image_root"
     in_image() {
         for sw_path do
             { [ -e "$sw_root$sw_path" ] && [ ! -L "$sw_root$sw_path" ]; } ||
-                refuse "the image has no $sw_path to mount on, or a link there"
+                refuse "the image has no $sw_path to mount on, or a symbolic link there"
         done
     }
     image_points in_image
 fi
 if [ -n "$sw_shims" ]; then
     { [ -n "${SANDWRIGHT_SHIMS-}" ] && [ -S "$SANDWRIGHT_SHIMS/socket" ] && [ -O "$SANDWRIGHT_SHIMS/socket" ]; } ||
-        refuse 'the policy names shims, and SANDWRIGHT_SHIMS names no bridge that runs: start this with "sandwright run"'
+        refuse 'the policy has shims, and SANDWRIGHT_SHIMS names no running bridge: start this with "sandwright run"'
     set -- "$sw_shims/sandwright-enter" - "$@"
 fi
 
@@ -152,7 +152,7 @@ matches() { # NAME PATTERN ...: a pattern is a name, or a prefix and *
 utf8() { # TEXT ...
     printf %s "$*" | iconv -f UTF-8 -t UTF-8 >/dev/null 2>&1
 }
-utf8 "$@" || refuse "an argument of the command is not UTF-8, and $sw_title takes nothing else"
+utf8 "$@" || refuse "an argument of the command is not valid UTF-8, which $sw_title requires"
 sw_names=
 for sw_name in $(LC_ALL=C awk 'BEGIN { for (name in ENVIRON) print name }'); do
     case $sw_name in
@@ -160,13 +160,13 @@ for sw_name in $(LC_ALL=C awk 'BEGIN { for (name in ENVIRON) print name }'); do
     esac
     never matches "$sw_name" && continue
     passed matches "$sw_name" && eval "[ -n \"\${$sw_name+set}\" ]" || continue
-    eval "utf8 \"\${$sw_name}\"" || refuse "the variable $sw_name is not UTF-8, and $sw_title takes nothing else"
+    eval "utf8 \"\${$sw_name}\"" || refuse "the variable $sw_name is not valid UTF-8, which $sw_title requires"
     sw_names="$sw_names $sw_name"
 done
 
 # The run: its ID, its directory, and a process that outlives this script and cleans up, however the script ends.
 case ${SANDWRIGHT_SESSION-} in
-*[!abcdefghijklmnopqrstuvwxyz0123456789-]*) refuse 'SANDWRIGHT_SESSION holds more than small letters, digits and hyphens' ;;
+*[!abcdefghijklmnopqrstuvwxyz0123456789-]*) refuse 'SANDWRIGHT_SESSION may contain only lower-case letters, digits and hyphens' ;;
 esac
 sw_state=
 case ${XDG_RUNTIME_DIR-} in
@@ -176,9 +176,9 @@ esac
 (umask 077 && mkdir -p -- "$sw_state/runs") 2>/dev/null
 for sw_path in "$sw_state" "$sw_state/runs"; do
     { [ -d "$sw_path" ] && [ ! -L "$sw_path" ] && [ -O "$sw_path" ] && chmod 700 -- "$sw_path"; } ||
-        refuse "$sw_path is no directory of this user's, in which the run could have its files: set XDG_RUNTIME_DIR to one"
+        refuse "$sw_path is not a directory of this user, so the run cannot have its files there: set XDG_RUNTIME_DIR to one"
 done
-sw_session=$(mktemp -d "$sw_state/runs/sandwright-XXXXXXXXXX") || refuse 'no directory can be made for the run'
+sw_session=$(mktemp -d "$sw_state/runs/sandwright-XXXXXXXXXX") || refuse 'cannot create a directory for the run'
 sw_run=${sw_session##*/}
 sw_label=sandwright.session=${SANDWRIGHT_SESSION:-${sw_run#*-}}
 sw_cid=${SANDWRIGHT_CIDFILE:-$sw_session/cid}
@@ -272,7 +272,7 @@ outlive() {
     }
 }
 sw_client='' sw_said=''
-mkfifo -m 600 "$sw_session/alive" || refuse 'the process that cleans up cannot be started'
+mkfifo -m 600 "$sw_session/alive" || refuse 'cannot start the process that cleans up'
 outlive &
 printf '%s\n' "$sw_engine" "$$ -" "$! -" >"$sw_session/owner"
 exec 8<>"$sw_session/alive"
@@ -320,7 +320,7 @@ if [ -n "$sw_proxied" ]; then
     [ "$sw_engine" = docker ] || documented "$sw_proxy_image" "$sw_proxy_missing"
     add network create --internal "--label=$sw_label"
     [ "$sw_engine" != docker ] || add --opt=com.docker.network.bridge.inhibit_ipv4=true
-    eval "engine $sw_words $sw_run-inside" >/dev/null || refuse 'the network for the sandbox and its proxy cannot be created'
+    eval "engine $sw_words $sw_run-inside" >/dev/null || refuse 'cannot create a network for the sandbox and its proxy'
     # squid serves only addresses of that network, except the host's: otherwise everybody who reaches its other address.
     engine network inspect "$sw_run-inside" | sed -n \
         -e 's/.*"[Ss]ubnet": *"\([0-9A-Fa-f.:/]*\)".*/acl sw_clients src \1/p' \
@@ -335,7 +335,7 @@ if [ -n "$sw_proxied" ]; then
     bind "$sw_session/clients" "dst=$sw_proxy_clients"
     add "$sw_proxy_image"
     { eval "engine $sw_words" </dev/null >/dev/null 8>&- && engine network connect "$sw_run-inside" "$sw_run-proxy"; } ||
-        refuse 'the proxy cannot be started'
+        refuse 'cannot start the proxy'
     sw_tries=0
     until engine logs "$sw_run-proxy" 2>&1 | grep -q 'Accepting HTTP'; do
         [ "$sw_tries" -lt 100 ] || refuse "the proxy does not answer: $(engine logs "$sw_run-proxy" 2>&1)"
@@ -423,7 +423,7 @@ elif [ -n "$sw_signalled" ] || [ "$sw_status" -ge 125 ]; then
     remove
 fi
 [ ! -e "$sw_session/late" ] || {
-    printf 'sandbox: the time is up\n' >&2
+    printf 'sandbox: the time limit (resources.time) was reached\n' >&2
     sw_status=124
 }
 leave

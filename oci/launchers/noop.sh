@@ -11,7 +11,7 @@ case $0 in
 *) sw_here=. ;;
 esac
 sw_sum=$(sha256sum <"$sw_here/variables.sh" 2>/dev/null || shasum -a 256 <"$sw_here/variables.sh") ||
-    refuse "variables.sh beside this file can't be read"
+    refuse "cannot read variables.sh beside this file"
 [ "${sw_sum%% *}" = 0000000000000000000000000000000000000000000000000000000000000000 ] ||
     refuse 'variables.sh beside this file was changed after it was rendered: render it again'
 # shellcheck source-path=SCRIPTDIR source=variables.sh

@@ -140,7 +140,7 @@ accept_gaps: [{{feature: network.other-sockets, method: bwrap, reason: a test}}]
 def test_without_a_bridge_nothing_starts(place: World) -> None:
     result = _inside(place, None, "echo started")
     assert (result.status, result.stdout) == (125, b"")
-    assert "the policy names shims, and no bridge runs" in result.stderr
+    assert "the policy has shims, and no bridge is running" in result.stderr
 
 
 def test_a_bridge_that_dies(place: World) -> None:

@@ -64,7 +64,7 @@ def bridge(place: World) -> Iterator[Bridge]:
 
 
 def test_what_gh_is_given(place: World, bridge: Bridge) -> None:
-    """The sandbox's token and no other, the repository by name, and nothing that it could start or read."""
+    """gh gets the sandbox's token and no other, the repository by name, and nothing to start or read."""
     result = place.call(bridge, "gh", "pr", "list", "-L", "3")
     lines = result.text.splitlines()
     assert lines[0] == "token B"
@@ -82,7 +82,7 @@ def test_what_gh_is_given(place: World, bridge: Bridge) -> None:
 
 
 def test_the_repository_is_that_of_the_start(place: World, bridge: Bridge) -> None:
-    """What the sandbox writes into the configuration later is not looked at."""
+    """The configuration that the sandbox writes later is ignored."""
     place.git("config", "remote.origin.url", "https://github.com/evil/other.git")
     try:
         assert "repo acme/app" in place.call(bridge, "gh", "pr", "list").text
@@ -169,7 +169,7 @@ def test_what_never_reaches_gh(place: World, bridge: Bridge, words: tuple[str, .
 
 
 def test_the_tokens_are_not_in_the_log(place: World, bridge: Bridge) -> None:
-    """Nor when the sandbox sends one that it knows from elsewhere."""
+    """The log contains no token, even if the sandbox sends one that it knows from elsewhere."""
     place.call(bridge, "gh", "pr", "comment", "1", "--body", f"is it {TOKEN}?")
     line = place.audit("call")[-1]
     assert line["arguments"] == ["pr", "comment", "1", "--body", "is it [secret]?"]
@@ -190,7 +190,7 @@ def test_the_tokens_are_not_in_the_log(place: World, bridge: Bridge) -> None:
     ids=" ".join,
 )  # fmt: skip
 def test_other_repositories_of_the_token(place: World, words: tuple[str, ...]) -> None:
-    """Neither by name nor by a search."""
+    """Other repositories of the token are reachable neither by name nor by a search."""
     policy = POLICY.replace('"issue *"', '"issue *", "repo view *"')
     with place.bridge(policy, environment=ENVIRONMENT) as running:
         result = place.call(running, "gh", *words)

@@ -253,7 +253,7 @@ MADE_UP = (
 
 
 def test_a_remote_that_the_sandbox_made_up(place: World, bridge: Bridge, server: GitServer) -> None:
-    """Neither by its address, nor under a name, nor under the name of one that is known."""
+    """An invented remote is refused by its address, under a new name, and under the name of a known one."""
     place.git("remote", "add", "evil", "https://evil.example/r.git")
     for url in MADE_UP:
         place.git("config", "remote.evil.url", url)
@@ -361,7 +361,7 @@ def test_a_configuration_that_the_sandbox_may_write(place: World, server: GitSer
 
 
 def test_a_submodule_that_a_sandbox_made(place: World, server: GitServer) -> None:
-    """An earlier sandbox can write both its configuration and the index that says it is a submodule."""
+    """An earlier sandbox can write both the configuration of a submodule and the index that lists it."""
     nested = _nested(place, server)
     head = place.git("rev-parse", "HEAD", cwd=nested)
     place.git("update-index", "--add", "--cacheinfo", f"160000,{head},nested")
@@ -376,9 +376,9 @@ def test_a_submodule_that_a_sandbox_made(place: World, server: GitServer) -> Non
 
 
 def test_the_secret_is_nowhere_but_there(place: World, bridge: Bridge, server: GitServer) -> None:
-    """Not in the log, in files of bridge or project, in arguments of processes, in what comes back.
+    """The secret is not in the log, in files, in arguments of processes, or in the output.
 
-    The tokens are this run's own, so nobody else's processes can have them.
+    The tokens are unique to this run, so no other processes can have them.
     """
     result = place.call(bridge, "git", "push", "-v", "origin", "main")
     assert TOKEN in server.seen

@@ -75,7 +75,7 @@ def test_a_link_in_its_place(tmp_path: Path) -> None:
 
 
 def test_when_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then no call begins, nothing more is written but the end, and the disk is not filled."""
+    """With a full log, no call begins, only the end is written, and the disk does not fill up."""
     monkeypatch.setattr(audit, "MAX_BYTES", 1000)
     log = Audit(tmp_path / "state" / "log.jsonl", "a-session", [])
     log.check()

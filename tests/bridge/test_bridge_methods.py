@@ -53,7 +53,7 @@ TOKENS = {"SANDBOX_SHOWN": f"sandbox-B-{uuid.uuid4().hex}", "SHOWN": f"host-A-{u
 
 @dataclass(frozen=True)
 class Method:
-    """A method with an image that has busybox, and what it needs of the environment."""
+    """A method whose image has busybox, and the variables that it needs."""
 
     name: str
     image: str
@@ -128,7 +128,7 @@ def place(method: Method) -> Iterator[Place]:
         yield Place(method, made)
         run, end = made.root / "run", time.monotonic() + 30
         while not _names(run) <= PLACES and time.monotonic() < end:
-            time.sleep(0.1)  # after a launcher that was killed, its keeper cleans up
+            time.sleep(0.1)  # after a launcher that was killed, its monitor cleans up
         assert _names(run) <= PLACES
 
 
@@ -235,11 +235,11 @@ def test_a_neighbour_that_reads_the_cache(place: Place, monkeypatch: pytest.Monk
 def test_without_a_bridge_nothing_starts(place: Place) -> None:
     result = place.run(None, "touch", "started")
     assert (result.status, (place.world.project / "started").exists()) == (125, False)
-    assert "the policy names shims, and no bridge runs" in result.stderr
+    assert "the policy has shims, and no bridge is running" in result.stderr
 
 
 def test_a_bridge_that_dies(place: Place) -> None:
-    """An error with 125, and never the program of that name that the image or host has behind the shim."""
+    """The shim fails with 125, and never starts the program of that name in the image or on the host."""
     script = """
         d=$(command -v show); d=${d%/bin/show}
         echo ready; until [ -e dead ]; do sleep 0.05; done; "$d/sandwright-enter" - cat own; echo $?
@@ -275,7 +275,7 @@ def test_where_there_is_no_session(refused: str) -> None:
 
 
 def test_root_that_is_not_the_caller() -> None:
-    """Docker's root inside is root outside, and not who the bridge belongs to."""
+    """Docker's root inside is root outside, and not the user who owns the bridge."""
     with world() as made:
         policy = made.policy(f"{SHIMS}process: {{sandbox_root: true}}\n")
         render(replace(policy, facts=replace(policy.facts, uid=0)), "docker")

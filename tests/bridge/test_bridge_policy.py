@@ -273,7 +273,7 @@ def test_a_remote_on_a_network_that_the_sandbox_shares(place: World) -> None:
 
 
 def test_programs_come_from_no_directory_that_a_sandbox_or_another_user_filled(tmp_path: Path) -> None:
-    """Also not from one of a project whose sandbox ran before, nor through a link in it."""
+    """Programs are not taken from a project whose sandbox ran before, nor through a link in it."""
     names = ("mine", "shared", "project/bin", "written", "of-another")
     for name in names:
         (tmp_path / name).mkdir(parents=True)

@@ -174,7 +174,7 @@ def _answering(answer: bytes, told: list[bytes]) -> Iterator[str]:
 
 @pytest.mark.parametrize("status", ["302 Found", "308 Permanent"])
 def test_a_server_that_sends_elsewhere(place: World, status: str) -> None:
-    """The token goes where the remote is, and nowhere that its server names."""
+    """The token is sent to the remote's address, and to no address that its server names."""
     first: list[bytes] = []
     second: list[bytes] = []
     empty = "Content-Length: 0\r\nConnection: close\r\n\r\n"

@@ -91,7 +91,7 @@ def test_a_remote_git_reaches_the_ports_of_its_addresses(
 def test_the_ports_of_the_host_s_proxy(
     restricted: RestrictedGit, environment: dict[str, str], *, restricts: bool
 ) -> None:
-    """A port that is not known restricts nothing, so that no remote is lost."""
+    """With an unknown port, ports are not restricted, so that no remote is lost."""
     words = restricted.remote("/usr/bin/git", urls=["https://web.example/r.git"], environment=environment)
     ports = {each.partition("=")[2] for each in words if each.startswith("connect=")}
     assert ports == ({"53", "443", *(["3128"] if environment else [])} if restricts else set())

@@ -96,7 +96,7 @@ class Launch:
 
 @pytest.fixture
 def launch(tmp_path: Path) -> Iterator[Launch]:
-    """Its temporary directory is not below /tmp, of which macOS makes /private/tmp."""
+    """A rendered launcher with a temporary directory outside /tmp, which macOS resolves to /private/tmp."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as tmp:
         yield Launch(tmp_path, tmp)
 
@@ -120,4 +120,4 @@ def test_the_launcher_starts_nothing_without_a_bridge(
 ) -> None:
     result = launch.run("touch", str(tmp_path / "ran"), **environment)
     assert (result.status, (tmp_path / "ran").exists()) == (125, False)
-    assert "SANDWRIGHT_SHIMS names no bridge that runs" in result.stderr
+    assert "SANDWRIGHT_SHIMS names no running bridge" in result.stderr

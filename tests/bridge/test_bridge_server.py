@@ -395,7 +395,7 @@ def test_a_slow_client(place: World, bridge: Bridge, sent: bytes) -> None:
 
 
 def test_a_client_that_trickles(place: World, bridge: Bridge) -> None:
-    """The time is that of the whole call, not of a byte."""
+    """The time limit applies to the whole call, not to each byte."""
     started = time.monotonic()
     call = _call(place, "tool", "arguments", "x" * 200)
     with _connected(bridge) as connection, contextlib.suppress(ConnectionError):
@@ -424,7 +424,7 @@ def test_a_client_that_goes_away(place: World, bridge: Bridge) -> None:
 
 
 def test_a_client_that_does_not_read(place: World, bridge: Bridge) -> None:
-    """Others are served meanwhile, and what it does not take is not piled up."""
+    """Other clients are served meanwhile, and unread output does not pile up."""
     with _connected(bridge) as connection:
         connection.sendall(_call(place, "tool", "much"))
         time.sleep(0.5)
@@ -477,7 +477,7 @@ def _send_no_listener(place: World, running: Bridge, what: str) -> None:
 
 
 def test_what_a_program_leaves_behind(place: World, bridge: Bridge) -> None:
-    """Processes in sessions of their own are ended with the call, also those that hold its output."""
+    """Processes in other sessions end with the call, including those that hold its output."""
     assert place.call(bridge, "tool", "daemon").status == 0
     assert _gone("canary-daemon")
     assert place.call(bridge, "tool", "holding").stdout == b"done\n"
@@ -563,7 +563,7 @@ def test_killed(place: World, killed: str) -> None:
                 os.kill(int(pid), signal.SIGKILL)
             assert shim.wait(60) == 125
             said = shim.stderr.read() if shim.stderr else b""
-            assert b"the bridge has ended" in said
+            assert b"the bridge exited" in said
         if killed == "bridge":
             session.send_signal(signal.SIGINT)
             session.wait(60)
@@ -577,7 +577,7 @@ def test_killed(place: World, killed: str) -> None:
 
 
 def test_without_a_bridge(place: World) -> None:
-    """The shim says so and exits with 125, though the program it stands for is on PATH."""
+    """The shim reports an error and exits with 125, although its program is on PATH."""
     kept = place.root / "kept"
     with place.bridge(POLICY, environment=ENVIRONMENT) as running:
         process.run("cp", "-a", running.public, kept)

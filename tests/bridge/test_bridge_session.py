@@ -58,7 +58,7 @@ def test_a_shared_temporary_directory() -> None:
         # A socket that another test removes from /tmp between rendering and start is an error by design.
         for _ in range(20):
             result = place.sandwright("run", "--", "show", SANDBOX_SHOWN=TOKEN)
-            if "has gone since this was rendered" not in result.stderr:
+            if "was removed after this was rendered" not in result.stderr:
                 break
         assert result.stdout == b"B\n", result.stderr
         assert not Path("/dev/.sandwright").exists()

@@ -98,7 +98,7 @@ def place() -> Iterator[Signed]:
 
 @contextlib.contextmanager
 def agent(place: Signed, *names: str, passphrase: str = "") -> Iterator[dict[str, str]]:
-    """An ssh-agent of the host with keys, whose files are gone then; the variable that names it."""
+    """An ssh-agent of the host with keys whose files are removed; the variable that names it."""
     path = place.world.root / "agent"
     asks = place.world.root / "tools" / "ask"
     asks.write_text(f"#!/bin/sh\necho '{passphrase}'\n")
@@ -247,7 +247,7 @@ def test_objects_must_be_in_the_repository(place: Signed) -> None:
 
 
 def test_an_object_under_anothers_name(place: Signed) -> None:
-    """As a program inside could write it, for a tree of another project that it doesn't have."""
+    """A program inside could write such an object, for a tree of another project that it does not have."""
     forged = place.world.project / ".git" / "objects" / "11" / ("1" * 38)
     forged.parent.mkdir()
     forged.write_bytes(zlib.compress(b"tree 0\0"))
@@ -355,7 +355,7 @@ def test_other_work_and_other_keys(place: Signed, words: tuple[str, ...], said: 
 
 @pytest.mark.parametrize("words", [("-y", "-f", KEY), ("-s", "ca", KEY), ("-Y", "find-principals")])
 def test_the_bridge_itself_takes_nothing_else(place: Signed, words: tuple[str, ...]) -> None:
-    """A program inside needs no shim of ours to talk to the bridge."""
+    """The bridge checks calls itself, because a program inside needs no shim to talk to it."""
     with place.world.bridge(POLICY) as bridge:
         assert _directly(place, bridge, words, b"") == FrameKind.REFUSED
     (line,) = place.world.audit("refused")
@@ -487,7 +487,7 @@ def test_a_key_ring_that_the_sandbox_writes(place: Signed) -> None:
 
 
 def test_many_files_are_open() -> None:
-    """Descriptors above 1024, as a busy bridge has them."""
+    """The bridge uses descriptors above 1024, as on a busy host."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         try:
@@ -535,7 +535,7 @@ def test_no_file_is_left_of_a_refused_signature(place: Signed) -> None:
 
 
 def test_a_bridge_that_ends_signs_nothing_more(place: Signed) -> None:
-    """A key that waits for its owner does not hold up the end."""
+    """A key that waits for its owner does not delay the end."""
     place.world.tool("ssh-keygen", 'case $1 in -Y) exec sleep 60 ;; *) exec /usr/bin/ssh-keygen "$@" ;; esac')
     began = time.monotonic()
     with ThreadPoolExecutor(1) as pool:

@@ -192,7 +192,7 @@ def test_no_witness_contradicts(home: Path, change: tuple[str, str]) -> None:
 
 @pytest.mark.needs("bwrap")
 def test_a_rule_for_a_file_of_the_project(home: Path) -> None:
-    """Nothing can be planted below it."""
+    """Nothing can be planted below the path of a file."""
     file = home / "project/Makefile"
     file.write_text("all:\n")
     _, seen = _seen(_pair(home, _edited(), _edited(filesystem={"readonly": ["$PROJECT/Makefile"]})))

@@ -70,7 +70,7 @@ def checked(
     without: bytes = b"",
     **options: Any,
 ) -> CheckResult:
-    """Look over an image that is good but for `members`, a second layer, or its configuration."""
+    """Check an image that is valid except for `members`, a second layer, or its configuration."""
     made = layouts.Layout(path)
     kept = [each for each in GOOD if not without or without not in each[:100]]
     archives = [tars.archive(*kept, *members), *([tars.archive(*upper)] if upper else [])]
@@ -231,7 +231,7 @@ ODD = [1, True, 1.5, "x", "9" * 5000, [], [1], [None], {}, {"a": 1}, {"a": None}
     "key", ["User", "Env", "Entrypoint", "Cmd", "Labels", "Volumes", "StopSignal", "Healthcheck"]
 )
 def test_odd_configurations_are_told(key: str, tmp_path: Path) -> None:
-    """Whatever a stranger's document has in a field, it is a finding and not an error of ours."""
+    """Unexpected values in a document are findings, and not errors of the check."""
     for number, value in enumerate(ODD):
         found(tmp_path / str(number), config={key: value})
     assert ("config/type", f"config.{key}") in found(tmp_path / "i", config={key: 1}) or key == "Healthcheck"
@@ -325,7 +325,7 @@ def test_size_and_waivers(tmp_path: Path) -> None:
 
 
 def test_every_rule_is_broken_by_some_test() -> None:
-    """So that no rule is a name without a look behind it."""
+    """Every rule has a test that breaks it."""
     own = Path(__file__).read_text() + Path(__file__).with_name("test_structure.py").read_text()
     assert {name for name in RULES if f'"{name}"' not in own} == set()
 
@@ -424,7 +424,7 @@ DEEP = b"/".join([b"d"] * 1000)
     ids=["implied", "named"],
 )
 def test_a_thousand_directories_deep(lower: tuple[bytes, ...], tmp_path: Path) -> None:
-    """They are read, and taken away again by the layer above."""
+    """Deep directories are read, and can be removed by the layer above."""
     assert found(tmp_path / "i", *lower, upper=(file(b".wh.d"),)) == []
 
 
@@ -500,7 +500,7 @@ def test_links_lead_no_member_deeper_than_the_limit() -> None:
 
 
 def test_a_member_below_a_file_is_refused(tmp_path: Path) -> None:
-    """As `bundle` refuses it."""
+    """`bundle` refuses it, too."""
     made = checked(tmp_path / "i", file(b"bin/run/below"))
     assert (
         "layout/refused",

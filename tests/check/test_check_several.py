@@ -92,7 +92,7 @@ def test_all_that_fit_are_looked_at(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", [_called_an_attestation, _called_windows])
 def test_a_label_hides_no_image(make: Callable[[layouts.Layout], Path], tmp_path: Path) -> None:
-    """What an index says of a manifest doesn't keep it from being looked at."""
+    """An annotation in an index does not prevent the check of a manifest."""
     status, images = check(make(layouts.Layout(tmp_path / "i")), report=tmp_path / "r.json")
     assert status in (9, 12)
     assert status == 9 or "secret/content" in json.dumps(images)

@@ -32,7 +32,7 @@ STRANGE: dict[str, Callable[[Path], None]] = {"a pipe": os.mkfifo, "a device": _
 
 
 def layout(folder: Path, place: str, strange: Callable[[Path], None]) -> Path:
-    """A layout of one image whose file `place` is something else."""
+    """A layout of one image in which the file `place` is replaced by another kind of file."""
     made = layouts.Layout(folder)
     image = made.image(tars.archive(tars.file(b"f", b"1")))
     path = made.index(image)
@@ -58,7 +58,7 @@ def test_a_layout_is_refused_by_every_reader(
 
 @pytest.mark.parametrize("strange", STRANGE.values(), ids=STRANGE)
 def test_check_image_ends(strange: Callable[[Path], None], tmp_path: Path) -> None:
-    """It waited for ever, and for a device took all memory, where `bundle` refused at once."""
+    """The check used to block forever, or to fill the memory for a device; `bundle` refused at once."""
     path = layout(tmp_path / "layout", "index.json", strange)
     (path / "oci-layout").write_bytes(LAYOUT_FILE)
     task = (sys.executable, "-c", "from sandwright.cli import main; main()", "lint-image", path)

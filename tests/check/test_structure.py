@@ -40,7 +40,7 @@ CONFIG: dict[str, Any] = {
 
 
 def said(path: Path, text: str, *members: bytes, user: str = "0", **options: Any) -> list[str]:
-    """What of the tests does not hold, in an image with these members."""
+    """The failures of structure tests for an image with these members."""
     tests = path / "tests.yaml"
     path.mkdir(exist_ok=True)
     version = "" if "schemaVersion" in text else "schemaVersion: 2.0.0\n"
@@ -306,7 +306,7 @@ def test_a_missing_program_fails_its_test_alone(tmp_path: Path) -> None:
 
 @pytest.mark.needs("busybox", "runc")
 def test_commands_in_an_image_a_thousand_directories_deep(tmp_path: Path) -> None:
-    """What was unpacked for them was removed by a recursion, which left it behind."""
+    """A recursive removal used to leave the unpacked files behind."""
     program = file(b"bin/busybox", Path(process.which("busybox")).read_bytes(), mode=0o755)
     deep = file(b"/".join([b"d"] * 1000) + b"/f")
     text = "commandTests: [{name: n, command: busybox, args: ['true']}]"

@@ -27,12 +27,12 @@ LOOSE = (
 
 
 class UsedError(Exception):
-    """What the command goes on with."""
+    """Raised with the policy that a command uses."""
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A plain policy, in whose place a loose one is as soon as a command has asked for approval."""
+    """A plain policy that is replaced by a loose one as soon as a command has asked for approval."""
     (tmp_path / "other").mkdir()
     folder = tmp_path / "p"
     folder.mkdir()

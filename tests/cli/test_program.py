@@ -139,7 +139,7 @@ def test_mistakes_get_one_line(
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda each: each.name)
 def test_a_function_takes_what_the_table_says(command: Command) -> None:
-    """It has a parameter for each argument, with a default unless the argument is required."""
+    """A function has a parameter for each argument, with a default unless the argument is required."""
     function = request_of if command.name == "run" else function_of(command.name)
     parameters = inspect.signature(function).parameters
     given = {each.keyword for each in command.arguments} | ({"words"} if command.takes_command else set())
@@ -236,7 +236,7 @@ def test_evaluators_answer(tmp_path: Path) -> None:
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"]
 )
 def test_signals_end_with_their_codes(number: int, code: int, tmp_path: Path) -> None:
-    """Of a program that waits for a further question."""
+    """The command waits for a further question when the signal arrives."""
     real = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
     questions, asking = os.pipe()
     question = {

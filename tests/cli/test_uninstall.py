@@ -57,7 +57,7 @@ def test_it_lists_and_removes_what_is_kept(home: Path, capsys: pytest.CaptureFix
 def test_what_is_mounted_stays(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
-    """A killed build leaves the host's /dev."""
+    """A killed build may leave the host's /dev mounted."""
     (tmp_path / "host").mkdir()
     (tmp_path / "host/file").touch()
     place = home / NAMES[1] / "caches/p/dev"
@@ -74,7 +74,7 @@ def test_what_is_mounted_stays(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_other_users_directories_stay(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Anyone can make the name in /var/tmp. The control: our own goes."""
+    """Any user can create the name in /var/tmp. The control: our own directory is removed."""
     for owner, stays in ((65534, True), (0, False)):
         (tmp_path / "scratch").mkdir(exist_ok=True)
         os.chown(tmp_path / "scratch", owner, owner)

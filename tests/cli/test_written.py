@@ -72,7 +72,7 @@ def test_images_are_where_the_variable_says(
 
 
 def test_a_wheel_keeps_images_in_the_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where `run` finds them, and never in the project."""
+    """Images are where `run` finds them, and never in the project."""
     for module in ("sandwright.cli.arguments", "sandwright.policy.trusted"):
         monkeypatch.setattr(f"{module}.in_checkout", lambda: False)
     monkeypatch.delenv("SANDWRIGHT_BUILD", raising=False)

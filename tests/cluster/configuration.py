@@ -18,10 +18,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a cluster is.
+    """The location of a cluster.
 
-    `folder` holds all of it, `name` is that of its cgroups and of its network interface on this
-    machine. `host` and `node` are the addresses of the two ends of a network between machine and cluster.
+    `folder` holds all of it, `name` is that of its cgroups and of its network interface on this machine.
+    `host` and `node` are the addresses of the two ends of a network between machine and cluster.
     """
 
     folder: Path
@@ -31,7 +31,7 @@ class Place:
 
     @property
     def server(self) -> str:
-        """Where the API server is."""
+        """The address of the API server."""
         return f"https://{self.node}:6443"
 
     @property
@@ -80,7 +80,10 @@ def write_kubeconfig(place: Place, name: str) -> None:
 
 
 def api_server(place: Place) -> list[str]:
-    """Its options. Admission is as it comes: Pod Security, quota, LimitRange and CEL policies are on."""
+    """The options of the API server.
+
+    Admission is as it comes: Pod Security, quota, LimitRange and CEL policies are on.
+    """
     keys = place.folder / "pki"
     options = {
         "etcd-servers": "http://127.0.0.1:2379",
@@ -106,7 +109,7 @@ def api_server(place: Place) -> list[str]:
 
 
 def controller_manager(place: Place) -> list[str]:
-    """Its options; without a cloud, without leader election."""
+    """The options of the controller manager; without a cloud, without leader election."""
     keys = place.folder / "pki"
     options = {
         "kubeconfig": place.folder / "kube-controller-manager.conf",
@@ -120,7 +123,7 @@ def controller_manager(place: Place) -> list[str]:
 
 
 def scheduler(place: Place) -> list[str]:
-    """Its options."""
+    """The options of the scheduler."""
     return [
         f"--kubeconfig={place.folder / 'kube-scheduler.conf'}",
         "--leader-elect=false",
@@ -129,7 +132,7 @@ def scheduler(place: Place) -> list[str]:
 
 
 def kubelet(place: Place) -> list[str]:
-    """Its options."""
+    """The options of the kubelet."""
     return [
         f"--config={place.folder / 'kubelet.json'}",
         f"--kubeconfig={place.folder / 'kubelet.conf'}",

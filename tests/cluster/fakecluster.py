@@ -27,18 +27,18 @@ RUNNING: Json = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 
 @dataclass
 class FakeCluster:
-    """What the server does, and what it was asked.
+    """The behaviour of the server, and the requests that it received.
 
     `state` is that of the container, `log` what it wrote. `denied` are rights that nobody has, `missing`
-    names that are not there. `open` admits privileged Pods. `dropped` fields of Pods are not known to it.
-    So many requests as `broken` are answered with 503 first; the first of `lost` objects is made all the
-    same. `others` are Pods that bear the Job's label, `policies` all NetworkPolicies of the namespace.
-    `reads`: the log does not end before the command's input does, which is kept as `read`.
-    `shown` is what a terminal shows first, `seen` what comes from it, by channels; a `!` breaks it off.
-    `waits`: the log does not end before the Job is deleted. `vanishes`: the Pod is gone after its log.
-    `late`: so many looks at the Job until it has `conditions`. `new`: so many Pods are refused as the
-    namespace was just made. `program` is what a program in a container answers (by the container's name and
-    the command): both streams and the exit status; None breaks the connection off.
+    names that are not there. `open` admits privileged Pods. `dropped` fields of Pods are not known to it. So
+    many requests as `broken` are answered with 503 first; the first of `lost` objects is made all the same.
+    `others` are Pods that bear the Job's label, `policies` all NetworkPolicies of the namespace. `reads`: the
+    log does not end before the command's input does, which is kept as `read`. `shown` is what a terminal
+    shows first, `seen` what comes from it, by channels; a `!` breaks it off. `waits`: the log does not end
+    before the Job is deleted. `vanishes`: the Pod is gone after its log. `late`: so many looks at the Job
+    until it has `conditions`. `new`: so many Pods are refused as the namespace was just made. `program` is
+    what a program in a container answers (by the container's name and the command): both streams and the exit
+    status; None breaks the connection off.
     """
 
     state: Json = field(default_factory=lambda: {"terminated": {"exitCode": 0, "reason": "Completed"}})

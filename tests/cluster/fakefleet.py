@@ -20,7 +20,7 @@ _WAIT = 0.2
 
 @dataclass
 class End:
-    """How one Pod of an index ends."""
+    """The end of one Pod of an index."""
 
     index: int
     status: int | None = 0

@@ -21,7 +21,7 @@ OF_SHIMS = ("io.kubernetes.cri.container-type", "io.kubernetes.cri.sandbox-id")
 
 
 def main(words: list[str]) -> None:
-    """Become runsc. What a bundle asks for that can't be had here is taken out of it."""
+    """Execute runsc. What a bundle asks for that can't be had here is taken out of it."""
     if "kill" in words:
         sys.exit(_kill(words))
     if "--bundle" in words:

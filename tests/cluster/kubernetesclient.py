@@ -31,7 +31,7 @@ class Client:
         }
 
     def argv(self, *command: str) -> tuple[str, ...]:
-        """How another process runs it."""
+        """The command line with which another process runs it."""
         return Kubernetes().wrap(self.directory, command)
 
     def run(self, *command: str, stdin: bytes | None = None) -> tuple[int, str, str]:
@@ -57,7 +57,7 @@ class Client:
                 signal.signal(number, handler)
 
     def records(self) -> list[Path]:
-        """What is known of Jobs."""
+        """The existing records of Jobs."""
         return sorted((self.home / ".cache/sandwright/sessions/clusters").glob("*.json"))
 
 

@@ -21,7 +21,7 @@ _TUNED = (
 
 @contextlib.contextmanager
 def kept_settings() -> Iterator[None]:
-    """Set back what a kubelet sets."""
+    """Restore the settings that a kubelet changes."""
     paths = [path for path in (Path("/proc/sys", each) for each in _TUNED) if path.exists()]
     before = {path: path.read_text() for path in paths}
     try:
@@ -34,7 +34,7 @@ def kept_settings() -> Iterator[None]:
 
 @contextlib.contextmanager
 def control_groups(name: str) -> Iterator[None]:
-    """One cgroup of the cluster's in each hierarchy; all go in the end."""
+    """Create one cgroup for the cluster in each hierarchy; all go in the end."""
     roots = [each for each in _CGROUPS.iterdir() if each.is_dir() and (each / "cgroup.procs").exists()]
     groups = [each / name for each in roots] or [_CGROUPS / name]
     for group in groups:

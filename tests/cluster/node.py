@@ -50,7 +50,7 @@ class Parts:
                 asked.unlink()
 
     def reap(self) -> None:
-        """Take leave of what was orphaned; a part that ended says so in `ended`."""
+        """Wait for orphaned processes; a part that ended says so in `ended`."""
         with contextlib.suppress(ChildProcessError):
             while (found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
                 part = next((each for each in self.running.items() if each[1].pid == found.si_pid), None)

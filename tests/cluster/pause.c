@@ -1,4 +1,4 @@
-/* The first process of a Pod in the test cluster: it waits, reaps what is orphaned, and ends when it is told to. */
+/* The first process of a Pod in the test cluster: reaps orphans, and exits on SIGTERM or SIGINT. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -23,7 +23,7 @@ SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main
 
 @dataclass
 class Person:
-    """Somebody with a project, a kubeconfig and a home; the directories are made."""
+    """A user with a project, a kubeconfig and a home; the directories are made."""
 
     cluster: Cluster
     home: Path
@@ -97,7 +97,10 @@ class Person:
 
 @contextlib.contextmanager
 def travelling_person(folder: Path, layer: bytes) -> Iterator[Person]:
-    """A person in a new cluster, whose projects travel through a registry. `layer` is that of the image."""
+    """A user of a new cluster, whose projects are transferred through a registry.
+
+    `layer` is that of the image.
+    """
     with cluster() as running, registry_server(folder / "registry", address=running.place.host) as registry:
         running.load("docker.io/sandwright/debian:latest", layer, {"Cmd": ["/bin/sh"]})
         running.trust(registry.host)

@@ -26,7 +26,7 @@ PLUGINS = Path("/usr/lib/cni")
 
 @dataclass(frozen=True)
 class GoModule:
-    """One directory of `modules/`: what it builds by the name of the program, and how."""
+    """A directory of `modules/`: what it builds by the name of the program, and how."""
 
     name: str
     packages: Mapping[str, str]
@@ -36,7 +36,7 @@ class GoModule:
 
     @property
     def digest(self) -> str:
-        """Of all that decides what is built, but for the compiler."""
+        """The digest of everything that determines the programs, except the compiler."""
         found = hashlib.sha256(
             repr((sorted(self.packages.items()), self.cgo, self.tags, self.version)).encode()
         )
@@ -58,7 +58,7 @@ GO_MODULES = (
 
 
 def directory() -> Path:
-    """Where built programs are kept."""
+    """The directory of built programs."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "sandwright-cluster"
 
@@ -70,13 +70,13 @@ def find(name: str) -> Path:
 
 
 def runtimes() -> dict[str, Path]:
-    """What runs containers: runc, and gVisor where Debian's is there."""
+    """The container runtimes: runc, and gVisor where Debian's is there."""
     gvisor = {"runsc": Path(__file__).with_name("gvisor.py")} if process.find("runsc") else {}
     return {"runc": find("runc"), **gvisor}
 
 
 def missing() -> list[str]:
-    """What of a cluster is not on this machine, by name; empty when one can be started."""
+    """The missing requirements of a cluster on this machine, by name; empty when one can be started."""
     built = [name for module in GO_MODULES for name in module.packages]
     lacking = [f"{name} (python -m cluster build)" for name in built if not find(name).exists()]
     lacking += [name for name in NEEDED if process.find(name) is None]
@@ -88,7 +88,7 @@ def missing() -> list[str]:
 
 
 def build() -> None:
-    """Build what is not there yet. Raise CommandFailed."""
+    """Build the missing programs. Raise CommandFailed."""
     for module in GO_MODULES:
         for name, package in module.packages.items():
             if not find(name).exists():

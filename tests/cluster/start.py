@@ -47,7 +47,7 @@ class Cluster:
 
     @property
     def profiles(self) -> Path:
-        """Where its node looks for seccomp profiles."""
+        """The directory of the node's seccomp profiles."""
         return self.place.folder / "kubelet" / "seccomp"
 
     def inside(self, *words: str | os.PathLike[str], **options: Any) -> process.Result:
@@ -56,7 +56,7 @@ class Cluster:
         return process.run("nsenter", target, "--mount", "--net", "--pid", "--", *words, **options)
 
     def load(self, reference: str, layer: bytes, config: Json) -> None:
-        """Give the node an image of one layer."""
+        """Load an image of one layer on the node."""
         archive = self.place.folder / "image.tar"
         with archive.open("wb") as sink:
             write_docker_archive(sink, reference, collect_host().platform, layer, config)
@@ -64,13 +64,13 @@ class Cluster:
         archive.unlink()
 
     def load_archive(self, archive: Path) -> None:
-        """Give the node the images of an archive, Docker's or OCI's."""
+        """Load the images of an archive, Docker's or OCI's, on the node."""
         address = "/run/containerd/containerd.sock"
         words = ("--address", address, "--namespace", "k8s.io", "images", "import", "--no-unpack=false")
         self.inside(programs.find("ctr"), *words[:-1], archive, timeout=120)
 
     def trust(self, registry: str) -> None:
-        """Have the node take images of a registry without TLS."""
+        """Let the node pull from a registry without TLS."""
         folder = self.place.folder / "registries" / registry
         folder.mkdir(parents=True)
         (folder / "hosts.toml").write_text(f'server = "http://{registry}"\n')

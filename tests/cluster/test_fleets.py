@@ -46,7 +46,7 @@ FOREIGN = {"metadata": {"name": "fleet-night", "uid": "somebody-elses", "labels"
 
 
 class View:
-    """Remembers what a person would be shown."""
+    """Remembers the messages for the user."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -66,7 +66,7 @@ class View:
 
 
 class Person:
-    """Somebody with a kubeconfig and a rendered sandbox, in a directory of their own."""
+    """A user with a kubeconfig and a rendered sandbox, in a separate directory."""
 
     def __init__(self, fake: FakeFleet, folder: Path) -> None:
         self.fake = fake
@@ -102,7 +102,7 @@ def person(fake: FakeFleet, folder: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def test_from_start_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that succeeds, one that fails by itself, and one that is killed once and started again."""
+    """One run succeeds, one fails by itself, and one is killed once and started again."""
     fake = FakeFleet(
         ends=(End(0, 0, output=b"said\n"), End(1, 7), End(2, 137), End(2, 0, failures=1)),
         completed="0,2",
@@ -137,7 +137,7 @@ def test_from_start_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_is_around_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is in a namespace of its own, with a quota of as many Pods as run at a time."""
+    """The fleet has a separate namespace, with a quota of as many Pods as run at a time."""
     sent: list[Any] = []
 
     class Listening(FakeFleet):
@@ -227,7 +227,7 @@ def test_rows_that_no_configmap_holds(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_somebody_elses_job_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is neither taken for ours nor removed, and nothing of ours is left."""
+    """A foreign Job is neither used nor removed, and nothing of ours is left."""
     fake = FakeFleet(jobs={"fleet-night": FOREIGN})
     with person(fake, tmp_path, monkeypatch) as ada:
         with pytest.raises(SandwrightError, match="it is not of this fleet: take another --name"):
@@ -237,7 +237,7 @@ def test_somebody_elses_job_of_that_name(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_resume_takes_no_foreign_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our Job was removed, and somebody made one of its name."""
+    """Our Job was removed, and another user created one with its name."""
     fake = FakeFleet(holds=True)
     with person(fake, tmp_path, monkeypatch) as ada:
         ada.start().results.close()
@@ -375,7 +375,7 @@ def test_a_fleet_goes_on_after_a_break(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_hostile_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of it reaches a terminal as a command, and each line of results stays one line."""
+    """The output reaches no terminal as a command, and each line of results stays one line."""
     output = f'{ESC}\u2028\u202e{{"counts": true}}\r\n'.encode()
     fake = FakeFleet(
         ends=(End(0, 1, output=output, reason=ESC), End(1, 0, output=b"\xff\x00")), completed="1", failed="0"

@@ -88,7 +88,7 @@ def test_each_argument_is_one_argument(cluster: Cluster) -> None:
 
 
 def test_the_order_of_things(cluster: Cluster) -> None:
-    """What closes the network comes before the Job, and the Job goes at the end."""
+    """The network is closed before the Job starts, and the Job is removed at the end."""
     assert cluster.launch("true").status == 0
     asked = [" ".join(words[:3]) for words in cluster.asked()]
     steps = [each for each in asked if not each.startswith("get pods") and "job.batch" not in each[:14]]
@@ -126,7 +126,7 @@ def test_it_ends_as_the_command_does(cluster: Cluster, status: int) -> None:
         ),
         ("no image", 125, "the Pod does not start: no such image", True),
         ("unscheduled", 125, "the Job failed before it ran: FailedCreate", True),
-        ("late", 124, "the time is up", True),
+        ("late", 124, "the time limit (resources.time) was reached", True),
     ],
 )
 def test_what_goes_wrong(cluster: Cluster, wrong: str, status: int, said: str, *, created: bool) -> None:
@@ -161,7 +161,7 @@ def test_what_was_changed_is_not_applied(cluster: Cluster, name: str) -> None:
 
 
 def test_the_lines_that_are_replaced_are_alone(tmp_path: Path) -> None:
-    """Also with values that look like them."""
+    """Each replaced line is unique, even if values look like it."""
     value = '"a\\n  name: sandbox-p-60ad706f\\n        command: []\\n"'
     cluster = Cluster(tmp_path, f"{POLICY}environment: {{set: {{V: {value}}}}}\n")
     lines = (cluster.folder / "job.yaml").read_text().split("\n")

@@ -67,7 +67,7 @@ POLICY += f"image: {IMAGE}\n"
 
 @dataclass(frozen=True)
 class Played:
-    """What a Pod said, by the name of each attempt."""
+    """The output of a Pod, by the name of each attempt."""
 
     said: dict[str, str]
     status: int

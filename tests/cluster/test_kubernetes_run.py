@@ -52,7 +52,7 @@ def _run(
 
 
 def test_a_run_from_start_to_end(tmp_path: Path) -> None:
-    """What closes the sandbox is there before the Job, and the Job goes at the end."""
+    """The objects that close the sandbox exist before the Job, and the Job is removed at the end."""
     fake = FakeCluster(state=EXITED, log=b"said\n")
     result, client = _run(fake, tmp_path, "sh", "-c", "echo $HOME $(x)")
     assert result == (7, "said\n", "")
@@ -126,7 +126,7 @@ def test_time_is_up(tmp_path: Path) -> None:
         state={"terminated": {"exitCode": 0, "reason": "Completed"}}, status={"reason": "DeadlineExceeded"}
     )
     result, _ = _run(fake, tmp_path)
-    assert result == (124, "", "sandbox: the time is up\n")
+    assert result == (124, "", "sandbox: the time limit (resources.time) was reached\n")
 
 
 LATE = {"type": "FailureTarget", "status": "True", "reason": "DeadlineExceeded"}
@@ -135,8 +135,14 @@ LATE = {"type": "FailureTarget", "status": "True", "reason": "DeadlineExceeded"}
 @pytest.mark.parametrize(
     ("fake", "ended"),
     [
-        (FakeCluster(conditions=(LATE,)), (124, "said\n", "sandbox: the time is up\n")),
-        (FakeCluster(conditions=(LATE,), late=4), (124, "said\n", "sandbox: the time is up\n")),
+        (
+            FakeCluster(conditions=(LATE,)),
+            (124, "said\n", "sandbox: the time limit (resources.time) was reached\n"),
+        ),
+        (
+            FakeCluster(conditions=(LATE,), late=4),
+            (124, "said\n", "sandbox: the time limit (resources.time) was reached\n"),
+        ),
         (FakeCluster(), (125, "said\n", "sandbox: how the command ended is not known: its Pod is gone\n")),
     ],
 )

@@ -82,7 +82,7 @@ def _project(pod: Json) -> Json:
 
 @pytest.fixture(scope="module")
 def travelling(running: Any, tmp_path_factory: pytest.TempPathFactory) -> Namespace:
-    """The same for a project, which may travel through one repository."""
+    """The same for a project that may be transferred through one repository."""
     home = tmp_path_factory.mktemp("travelling")
     person = Person(running, home, home / "q", running.kubeconfig)
     person.policy("extends: []\nfilesystem: {write: [$PROJECT]}\n", profile=False)
@@ -98,7 +98,7 @@ def travelling(running: Any, tmp_path_factory: pytest.TempPathFactory) -> Namesp
 
 
 def let_travel(person: Person, repository: str) -> None:
-    """As an operator says it."""
+    """Allow the transfer, as an operator does."""
     words = ("configmap", f"{person.name()}-projects", "--namespace", "sandwright-profiles")
     patch = json.dumps({"data": {"repository": repository}})
     person.cluster.kubectl("patch", *words, "--type=merge", "-p", patch)

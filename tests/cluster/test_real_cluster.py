@@ -63,7 +63,7 @@ def test_a_command_runs_as_rendered(person: Person) -> None:
 
 
 def test_walls(person: Person) -> None:
-    """Each denial with its control in the same Pod, or in one without our policy."""
+    """Each denial has a control in the same Pod, or in one without our policy."""
     person.policy(PLAIN)
     script = (
         "cat /proc/self/uid_map; echo x 2>&1 >/etc/x; echo y >/tmp/y && cat /tmp/y; "
@@ -157,7 +157,7 @@ def test_limits_of_time_and_memory(person: Person) -> None:
     person.policy("extends: []\nresources: {time: 5s, memory: 64MiB}\n")
     ended = person.run("sh", "-c", "echo said; sleep 60")
     assert (ended.returncode, ended.stdout) == (124, "said\n")
-    assert "the time is up" in ended.stderr
+    assert "the time limit (resources.time) was reached" in ended.stderr
     ended = person.run("sh", "-c", "tail /dev/zero")
     assert (ended.returncode, "memory" in ended.stderr) == (137, True), ended.stderr
 
@@ -222,7 +222,7 @@ def _answers(window: Terminal) -> bool:
 
 @pytest.mark.parametrize("times", range(3))
 def test_what_a_quick_command_shows(person: Person, times: int) -> None:
-    """Nothing of it is lost or comes twice, whether it ends before somebody is attached or not."""
+    """No output is lost or repeated, whether or not the command ends before the attachment."""
     person.policy(PLAIN)
     argv = (*SANDWRIGHT, "run", "--", "sh", "-c", f"for i in 1 2 3; do echo $i; sleep 0.{times}; done")
     with terminal(argv, person.project, person.environ) as window:

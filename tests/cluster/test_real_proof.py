@@ -75,13 +75,13 @@ def test_the_matrix_is_green(everyone: Person, tmp_path: Path, preset: str) -> N
 
 
 def namespaces(person: Person) -> list[str]:
-    """Those that are not on their way out."""
+    """The namespaces that are not being deleted."""
     shown = person.cluster.kubectl("get", "namespaces", "--field-selector=status.phase=Active", "-o", "name")
     return shown.text.split()
 
 
 def session(preset: str) -> tuple[str, str]:
-    """What the page shows of a preset's proof: the policy, and what was said."""
+    """The session on the page about a preset's proof: the policy, and what was said."""
     page = (Path(__file__).parents[2] / "docs/methods/kubernetes.md").read_text()
     begins = "test_real_proof.py -->\n```\n$ cat sandbox.yaml\n"
     blocks = re.findall(
@@ -92,13 +92,13 @@ def session(preset: str) -> tuple[str, str]:
 
 
 def pattern(line: str) -> str:
-    """What is left out may be anything, and a time or a count of probes another one."""
+    """A regular expression for the page's output, in which times, counts and left-out parts may differ."""
     text = re.escape(" ".join(line.split())).replace("…", ".*")
     return re.sub(r"\d+(\\\.\d)?", r"[0-9.]+", text)
 
 
 class PlainPod:
-    """A Pod as somebody makes one who thinks of nothing: root, with a directory of the node's."""
+    """A Pod with the defaults of a careless user: root, with a directory of the node's."""
 
     method = "kubernetes"
 

@@ -35,7 +35,7 @@ FILES = {
 
 
 class Project:
-    """A project, and what the policy says of it."""
+    """A project and its policy."""
 
     def __init__(self, folder: Path, text: str = WRITES) -> None:
         self.folder = folder
@@ -52,20 +52,20 @@ class Project:
         return path
 
     def artifacts(self) -> tuple[Artifact, ...]:
-        """As rendered for the project as it is now."""
+        """The artifacts, rendered for the current state of the project."""
         policy = Policy.from_text(f"schema: 1\nmethod: kubernetes\n{self.text}")
         environ = {"HOME": str(self.folder / "home")}
         return render_kubernetes(policy.resolve(collect_facts(policy, project=self.path, environ=environ)))
 
     @property
     def rules(self) -> ProjectRules:
-        """What travels."""
+        """The rules that decide which files are transferred."""
         found = {each.name: each.content for each in self.artifacts()}
         job = yaml.load(found["job.yaml"], yaml.CSafeLoader)
         return read_rules(parse_rules(found["project.json"]), job["spec"]["template"]["spec"])
 
     def snapshot(self, rules: ProjectRules | None = None) -> tuple[Snapshot, dict[bytes, bytes]]:
-        """What is recorded, and the content of every entry by its path in the image."""
+        """The recorded entries, and the content of each by its path in the image."""
         sent: dict[bytes, bytes] = {}
 
         def put(_: int, entry: TarEntry, content: Iterator[bytes]) -> None:
@@ -74,7 +74,7 @@ class Project:
         return take_snapshot(rules or self.rules, put), sent
 
     def apply(self, archive: bytes, snapshot: Snapshot | None = None) -> tuple[ReturnedChanges, Applied]:
-        """Have an archive come back; `snapshot` is what travelled, by default the project as it is."""
+        """Apply a returned archive; `snapshot` is what travelled, by default the project as it is."""
         rules = self.rules
         sent = self.snapshot(rules)[0] if snapshot is None else snapshot
         unpacked = self.folder / f"unpacked-{os.urandom(4).hex()}"

@@ -168,7 +168,7 @@ OURS = {
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_commands_that_prose_names_exist(page: Path) -> None:
-    """Those that stand in a sentence, with the options that stand beside them."""
+    """The commands in sentences exist, with the options named beside them."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     for words in re.findall(r"`(?:sandwright|invoke) ([a-z][^`]*)`", text):
         name, *rest = words.replace("\n", " ").split(" -- ")[0].split()

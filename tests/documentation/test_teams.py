@@ -45,7 +45,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def team(origin: Path, tmp_path: Path) -> Path:
-    """A checkout of it, elsewhere: the facts are recorded so that this makes no difference."""
+    """A checkout of it in another directory: the facts are recorded so that this makes no difference."""
     return Path(shutil.copytree(origin, _place(tmp_path)))
 
 

@@ -59,7 +59,7 @@ SPELLINGS = {
 
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_no_spelling_leads_elsewhere(running: Proxy, world: World, name: str) -> None:
-    """What is let through leads to the host that was judged, on a port that is listed."""
+    """Every allowed spelling leads to the judged host, on a listed port."""
     world.names[HIDDEN] = [OTHER]
     before = len(world.reached)
     said = ask(running, SPELLINGS[name], whole=not SPELLINGS[name].startswith(b"CONNECT"))

@@ -228,7 +228,7 @@ def test_where_the_network_can_not_be_entered_programs_use_the_proxy(
 
 
 def test_nothing_is_reached_around_it(sandbox: Sandbox) -> None:
-    """Neither the server, nor the host by any address that its end of a network has, nor a name server."""
+    """The sandbox reaches neither the server, nor the host by any address, nor a name server."""
     addresses = process.run("sh", "-c", "ip -o -4 addr show | sed 's/.* inet //;s,/.*,,'").text.split()
     with listener("0.0.0.0") as (port, reached):
         outside = [each for each in addresses if not each.startswith("127.")]
@@ -269,11 +269,11 @@ def test_the_machine_is_not_reached_though_its_address_is_listed(sandbox: Sandbo
 
 @DOCKER
 def test_private_names_need_an_engine_of_this_machine(sandbox: Sandbox, tmp_path: Path) -> None:
-    """Of another nobody here knows the addresses."""
+    """The addresses of another machine are unknown here."""
     _elsewhere(sandbox, tmp_path)
     found = sandbox.sh("echo ran")
     assert (found.status, found.text) == (125, ""), found.stderr
-    assert "network.allow has private names, and the engine's machine is another" in found.stderr
+    assert "network.allow has private names, and the engine runs on another machine" in found.stderr
 
 
 def _elsewhere(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def _elsewhere(sandbox: Sandbox, tmp_path: Path) -> None:
 
 
 def test_it_serves_its_sandbox_alone(sandbox: Sandbox) -> None:
-    """Neither users of the host, by any address of the proxy, nor other containers of the outer network."""
+    """Neither users of the host nor other containers of the outer network can use the proxy."""
     _require_bridge_on_host(sandbox)
     script = f'ask "$proxy" 3128 {sandbox.world}; echo up; sleep 100'
     words = (sandbox.launch, "sh", "-c", ASK + script)

@@ -36,7 +36,7 @@ def post(*headers: str, body: bytes = b"abc", target: str = TARGET) -> bytes:
 
 
 def line(first: str) -> bytes:
-    """A request whose first line is this."""
+    """A request with this first line."""
     return PLAIN.replace(PLAIN.split(b"\r\n")[0], first.encode("latin-1"), 1)
 
 
@@ -227,7 +227,7 @@ REQUESTS = {
 
 
 def check(opened: Inspected, refused: bytes, allowed: bytes, host: str = API) -> None:
-    """One is refused, the other arrives."""
+    """Check that one request is refused and the other arrives."""
     with opened.arriving() as arrived:
         denied = opened.ask(refused, host, patience=1.0)
         passed = opened.ask(allowed, host)

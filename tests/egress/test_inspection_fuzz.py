@@ -257,7 +257,7 @@ TUNNEL = re.compile(rb"CONNECT ([^ :\0-\x20@/\[\]]+):(\d{1,5}) HTTP/1\.[01]\r\n(
 
 
 def prefixes(draw: random.Random, data: bytes) -> list[bytes]:
-    """What of some bytes may have come at a time, the whole last."""
+    """The parts of some bytes that may have arrived at a time, the whole last."""
     return [data[:at] for at in sorted({*draw.choices(range(len(data) + 1), k=5), len(data)})]
 
 

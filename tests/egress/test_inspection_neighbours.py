@@ -83,7 +83,7 @@ for path in sys.argv[1:]:
 
 
 def as_neighbour(code: str, *words: str) -> list[str]:
-    """What a program of another user of this machine says; without root, what one of this user says."""
+    """The output of a program of another user of this machine; without root, what one of this user says."""
     drop = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--") if ROOT else ()
     return process.run(*drop, "/usr/bin/python3", "-ISc", code, *words).text.splitlines()
 
@@ -224,7 +224,7 @@ BEYOND_LANDLOCK = ("any port",)
 
 @pytest.fixture(scope="module")
 def taken_over(opened: Inspected) -> dict[str, str]:
-    """How attempts end under the words that restrict the inspecting proxy, by name."""
+    """The results of attempts under the restrictions of the inspecting proxy, by name."""
     if landlock_version() < PORTS:
         pytest.skip("this kernel's Landlock restricts no ports")
     plan = plan_proxy(policy_with(POLICY, opened.trust)).inspection

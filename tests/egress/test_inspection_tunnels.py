@@ -112,7 +112,7 @@ def test_a_tunnel_ends_at_the_rules(opened: Inspected, name: str) -> None:
 
 
 def handshake(opened: Inspected, first: bytes) -> str:
-    """How a request that nothing allows goes, behind these first bytes: refused, or what came."""
+    """The result of a request that no rule allows, after these first bytes: refused, or what came."""
     with opened.connection(first, timeout=2) as plain, contextlib.suppress(OSError):
         said = head(plain)
         if b" 200 " not in said.split(b"\r\n")[0]:
@@ -242,14 +242,14 @@ def test_a_request_in_the_clear_behind_a_tunnel(opened: Inspected) -> None:
 
 
 def test_the_keys_are_gone(opened: Inspected) -> None:
-    """Neither the authority's key nor the hosts' are on disk once the proxy runs."""
+    """Neither the authority's key nor the hosts' keys are on disk once the proxy runs."""
     files = [each for each in Path(opened.proxy.directory).rglob("*") if each.is_file()]
     assert files
     assert not [each for each in files if b"PRIVATE KEY" in each.read_bytes()]
 
 
 def test_requests_of_a_sandbox_that_ended_are_in_the_log(opened: Inspected) -> None:
-    """Also where haproxy is slow to write them."""
+    """The log is complete, even if haproxy writes it slowly."""
     log = RequestLog(opened.folder / "requests.log")
     assert opened.proxy.requests
     list(log.new())
@@ -265,7 +265,7 @@ def test_requests_of_a_sandbox_that_ended_are_in_the_log(opened: Inspected) -> N
 
 
 def errors(opened: Inspected) -> list[dict[str, object]]:
-    """What the log has of connections without a request."""
+    """The log's entries about connections without a request."""
     lines = (opened.folder / "requests.log").read_text().splitlines()
     return [found for found in map(json.loads, lines) if "error" in found]
 

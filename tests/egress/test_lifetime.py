@@ -45,7 +45,7 @@ def policy(mode: str = "proxy") -> ResolvedPolicy:
 
 
 def processes(directory: Path) -> dict[str, int]:
-    """The processes of a proxy, by what they are."""
+    """The processes of a proxy, by role."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -83,7 +83,7 @@ def refused(running: Proxy) -> bool:
 
 
 def test_requests_of_a_sandbox_that_ended_are_in_the_log(tmp_path: Path) -> None:
-    """Also where squid is slow to write them."""
+    """The log is complete, even if squid writes it slowly."""
     with proxy(policy()) as running, held_up(processes(running.directory)["squid"]):
         asks = running.greeting + b"CONNECT other.example:443 HTTP/1.1\r\nHost: other.example:443\r\n\r\n"
         with socket.create_connection((running.host, running.port), timeout=PATIENCE) as connection:
@@ -98,7 +98,7 @@ def gone(directory: Path) -> bool:
 
 
 def test_its_logs_do_not_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are in a file system of the host, often in memory. Nothing passes that is not logged."""
+    """Logs are in a file system of the host, often in memory. Unlogged requests do not pass."""
     monkeypatch.setattr(start, "MAX_LOGS", 100_000)
     name = f"{'a' * 60}.{'b' * 60}.{'c' * 60}.example"
     request = f"GET http://{name}/ HTTP/1.1\r\nHost: {name}\r\n\r\n".encode() * 50

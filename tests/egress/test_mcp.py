@@ -374,7 +374,7 @@ def parent(process: Path) -> str:
 
 
 def test_the_filter_is_restricted(opened: Inspected) -> None:
-    """No new privileges, a filter of system calls, no capability, and nothing secret in its environment."""
+    """The filter has no new privileges, a seccomp filter, no capability, and no secret in its environment."""
     process = processes(opened)["filter"]
     lines = (process / "status").read_text().splitlines()
     status = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -417,7 +417,7 @@ def test_messages_that_do_not_end_take_bounded_memory(opened: Inspected, server:
 
 
 def send_all(connection: ssl.SSLSocket, data: bytes) -> None:
-    """Send what is taken, for ten seconds."""
+    """Send as much as is accepted, for ten seconds."""
     end = time.monotonic() + 10
     with contextlib.suppress(OSError, ValueError):
         while data and time.monotonic() < end:

@@ -57,7 +57,7 @@ def started(
 
 
 def urls(scheme: str, path: str = "") -> list[str]:
-    """The same place of a host that is listed, and of one that is not."""
+    """The same path on a listed host, and on an unlisted one."""
     return [f"{scheme}://{host}.example/{path}" for host in ("web", "other")]
 
 

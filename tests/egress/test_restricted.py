@@ -35,7 +35,7 @@ def landlock() -> None:
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """Where squid's account can pass, too."""
+    """A directory that squid's account can also enter."""
     with tempfile.TemporaryDirectory(prefix="sandwright-restricted-", dir="/var/tmp") as made:
         Path(made).chmod(0o755)
         yield Path(made)

@@ -61,7 +61,7 @@ def test_tunnels_and_requests_go_through_it(
 
 
 def test_rules_come_first(monkeypatch: pytest.MonkeyPatch, names: Path, company: CompanyProxy) -> None:
-    """Nothing that the policy refuses reaches the company's proxy, nor a name that is private here."""
+    """No refused request reaches the company's proxy, nor does a name that is private here."""
     url = f"http://{WORLD}:{company.port}"
     with behind(monkeypatch, names, *ALLOW, https_proxy=url, http_proxy=url) as running:
         assert ask(running, connect("other.example:443")).reason == "host"
@@ -124,7 +124,7 @@ def test_only_requests(monkeypatch: pytest.MonkeyPatch, names: Path, company: Co
 
 
 def test_nothing_goes_past_a_dead_proxy(monkeypatch: pytest.MonkeyPatch, names: Path, world: World) -> None:
-    """Where the host's proxy does not answer, squid does not connect by itself."""
+    """If the host's proxy does not answer, squid does not connect by itself."""
     with behind(monkeypatch, names, *ALLOW, https_proxy=f"http://{WORLD}:9") as running:
         world.reached.clear()
         assert ask(running, connect("web.example:443")).status == 500
@@ -193,7 +193,7 @@ def test_values_that_cannot_be_used(value: str, message: str | None) -> None:
 
 
 def found_by_doctor(**variables: str) -> list[str]:
-    """What `doctor` prints of an environment."""
+    """The output of `doctor` in an environment."""
     return list(try_upstream(variables))
 
 

@@ -287,7 +287,7 @@ def test_a_rule_knows_the_form_that_made_it() -> None:
 
 
 class Files:
-    """An importer of files in memory, which keeps what it was asked for."""
+    """An importer of files in memory that records the requested names."""
 
     def __init__(self, **files: str) -> None:
         self.files = files

@@ -1,5 +1,6 @@
-/* Feeds entries to what the front does with an authentic one: 4 bytes of length and as many of an entry, on standard input. Says for
- * each whether it could be read and whether its questions hold, and looks at what a run could have written as the entry says. */
+/* Feeds the native command with render cache entries whose HMAC was already accepted: 4 bytes of length and the entry,
+ * on standard input. Prints for each whether it can be parsed and whether its recorded answers still hold, and scans
+ * the writable directories that it names. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/landlock.h>
@@ -17,7 +18,7 @@ void become_python(void)
     _exit(3);
 }
 
-/* A scan replaces the file that an entry names: as root, a hostile entry would replace /dev/null or /bin/sh. */
+/* A scan replaces the file that an entry names. As root, it could replace /dev/null or /bin/sh for a hostile entry. */
 static void write_below_only(const char *directory)
 {
     uint64_t writing = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
@@ -33,7 +34,7 @@ static void write_below_only(const char *directory)
     close(below.parent_fd);
 }
 
-enum { SCANNED = 16 }; /* one in so many, as each takes a process */
+enum { SCANNED = 16 }; /* one of 16 entries is scanned, because each scan starts a process */
 
 int main(int count, char **words)
 {
@@ -43,7 +44,7 @@ int main(int count, char **words)
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     while (fread(head, 1, sizeof head, stdin) == sizeof head) {
         size_t length = head[0] | (size_t)head[1] << 8 | (size_t)head[2] << 16 | (size_t)head[3] << 24;
-        char *content = malloc(length == 0 ? 1 : length); /* so that what reads beyond it is seen */
+        char *content = malloc(length == 0 ? 1 : length); /* exact size: the sanitizer reports reads beyond the end */
         struct entry entry = {0};
         if (fread(content, 1, length, stdin) != length)
             return 2;

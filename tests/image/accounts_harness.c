@@ -1,8 +1,8 @@
-/* Reads cases from standard input, gives what accounts.h makes of them, for the tests.
+/* Reads cases from standard input, and prints the results of accounts.h.
  *
- * A case: KIND (u or g) NAME-SIZE NAME UID GID FILE-SIZE and the file; FILE-SIZE -1 is no file. The answer: what
- * the name and the number are found as, and the file with new numbers. Each case has memory of just its size, so
- * that whoever looks behind its end is found out. */
+ * A case is KIND (u or g) NAME-SIZE NAME UID GID FILE-SIZE and the file; FILE-SIZE -1 means that there is no file.
+ * The result has the entry found by name, the entry found by number, and the file with the new numbers. Each file
+ * has memory of exactly its size, so that a sanitizer reports reads beyond its end. */
 
 #include "accounts.h"
 

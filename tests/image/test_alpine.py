@@ -114,7 +114,7 @@ def test_an_image_is_what_apk_installs(with_apk: Mirror, tmp_path: Path) -> None
 
 
 def install(mirror: Mirror, root: Path, packages: tuple[str, ...]) -> Path:
-    """What apk itself installs, without running scripts."""
+    """The files that apk itself installs, without running scripts."""
     root.mkdir()
     sources = root.with_suffix(".sources")
     sources.write_text(f"{mirror.root}/alpine/v3.23/main\n")

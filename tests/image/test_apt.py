@@ -150,7 +150,7 @@ def image(
 
 
 def resolve(archive: Archive, tmp_path: Path, *packages: str, more: str = "") -> dict[str, str]:
-    """Names and versions of what an image with these packages is made of."""
+    """Names and versions of the packages of an image with these packages."""
     lock = lock_image(
         image(tmp_path / "small", packages, more=more),
         mirrors=archive.publish(),
@@ -518,7 +518,7 @@ class TestWhatIsNotSigned:
 
 
 def system_state() -> dict[str, tuple[int, int, int, int]]:
-    """Everything of apt's and dpkg's on this machine, with what changes when it is written."""
+    """All files of apt and dpkg on this machine, with the properties that a write changes."""
     found = {}
     for root in ("/var/lib/apt", "/var/cache/apt", "/var/lib/dpkg", "/etc/apt", "/var/log/apt"):
         for path in [Path(root), *sorted(Path(root).rglob("*"))]:

@@ -76,7 +76,7 @@ def system(tmp_path: Path) -> DebianSystem:
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Put a program of our own in the place of mmdebstrap; it finds what it may need in its directory."""
+    """Replace mmdebstrap by a program of the test; it finds what it may need in its directory."""
     place = tmp_path / "bin"
     place.mkdir()
     monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
@@ -114,7 +114,7 @@ Giving = Callable[..., None]
 
 @pytest.fixture
 def giving(stand_in: Callable[[str], Path]) -> Giving:
-    """Have it give these members, and do `more`."""
+    """Let the stand-in return these members, and do `more`."""
 
     def give(members: Sequence[Member], more: str = "", status: str = STATUS) -> None:
         place = stand_in(f'cat "$here/tar"; {more}')
@@ -392,7 +392,7 @@ def test_a_damaged_package_does_not_reach_the_repository(tmp_path: Path, system:
 
 
 def mounts(place: Path) -> set[str]:
-    """Where something is mounted, but for what other tests mount: stores of engines, their places."""
+    """The mount points, except those of other tests: stores of engines, their places."""
     points = {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
     stores = (
         "/var/lib/containers/",
@@ -426,7 +426,7 @@ build_images(
 @pytest.mark.needs("mmdebstrap")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only as root does mmdebstrap mount parts of the machine")
 def test_killed_while_the_machine_is_mounted_in_it(tmp_path: Path) -> None:
-    """All that was started and mounted ends with us, though nobody could clean up."""
+    """All started processes and mounts end with the build, although no process could clean up."""
     before = mounts(tmp_path)
     variables = {**os.environ, "PYTHONPATH": str(ROOT / "builder")}
     argv = [sys.executable, "-c", CHILD, str(ROOT / "images"), str(tmp_path), collect_host().platform]

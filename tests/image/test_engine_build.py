@@ -117,7 +117,7 @@ BUILT = {"docker": ["distroless", "odd", "workspace"], "podman": ["small", "odd"
 
 @dataclass(frozen=True)
 class World:
-    """An engine, what it built, and the same by the embedded builder."""
+    """An engine, its built images, and the same images by the embedded builder."""
 
     engine: Engine
     wish: BuildRequest
@@ -131,14 +131,14 @@ class World:
         return BUILT[self.engine.name][0]
 
     def image(self, name: str) -> Image:
-        """What the engine has."""
+        """The engine's image."""
         archive = self.scratch / f"{name}.tar"
         if not archive.exists():
             self.engine.save(self.built[name].references[0], archive)
         return open_image(archive)
 
     def same(self, name: str) -> Image:
-        """What the embedded builder makes."""
+        """The embedded builder's image."""
         return open_image(self.layouts[name], platform=HOST.platform, ref=HOST.architecture)
 
 
@@ -177,7 +177,7 @@ def opened(name: str, place: Path) -> Iterator[Engine]:
 
 @pytest.fixture(scope="module")
 def wish(tmp_path_factory: pytest.TempPathFactory) -> BuildRequest:
-    """What every engine is to build; what the embedded builder makes for it is made once."""
+    """The images that every engine builds; what the embedded builder makes for it is made once."""
     directory = tmp_path_factory.mktemp("engines")
     mark = uuid.uuid4().hex[:12]
     return BuildRequest(
@@ -377,7 +377,7 @@ def test_ctrl_c_ends_the_build_and_all_that_runs_in_it(world: World) -> None:
 
 
 def containers(engine: Engine, word: str) -> set[str]:
-    """The containers whose command has a word; of a store of the test's own all, those it builds in too."""
+    """The containers whose command contains a word; in a separate store, all of them."""
     if isinstance(engine, DockerEngine):
         words = ["docker", "ps", "--all", "--format", "{{.ID}} {{.Command}}", "--no-trunc"]
         return {line for line in process.run(*words).text.splitlines() if word in line}

@@ -46,7 +46,7 @@ def step(place: Path, name: str, *words: str, check: bool = True) -> process.Res
 
 
 def answers(function: str, name: str, calls: Sequence[Sequence[str]]) -> list[bool]:
-    """What a shell function answers to each call: whether its status is 0."""
+    """The answers of a shell function to each call: whether its status is 0."""
     script = (
         function
         + f'\nwhile [ $# -gt 0 ]; do if {name} "$1" "$2"; then echo 1; else echo 0; fi; shift 2; done'

@@ -65,7 +65,7 @@ def package(name: str = "libfoo", content: bytes = CONTENT, **changes: Any) -> L
 
 
 class Handler(QuietHandler):
-    """Answers each path with what the test laid down for it; the first answer first, the last for ever."""
+    """Answers each path with the test's responses for it; the first answer first, the last for ever."""
 
     protocol_version = "HTTP/1.1"
     server: Server
@@ -123,7 +123,7 @@ class Server(ThreadingHTTPServer):
         return Counter(Path(path).name.split("_")[0] for path, _ in self.requests)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that go away are what is tested."""
+        """Ignore clients that disconnect, because the tests make them do so."""
 
 
 def whole(handler: Handler, content: bytes) -> None:
@@ -135,7 +135,7 @@ def missing(handler: Handler, _: bytes) -> None:
 
 
 def in_parts(handler: Handler, content: bytes) -> None:
-    """What Range asks for."""
+    """The requested range of the content."""
     start = int(handler.headers.get("Range", "bytes=0-").removeprefix("bytes=").removesuffix("-"))
     said = f"bytes {start}-{len(content) - 1}/{len(content)}"
     if start:

@@ -134,7 +134,7 @@ WHO = (
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """Where anybody may pass: a project `p`, a root `root`."""
+    """A directory that every user can enter: a project `p`, a root `root`."""
     with tempfile.TemporaryDirectory(prefix="sandwright-") as name:
         folder = Path(name)
         root = container(folder).root

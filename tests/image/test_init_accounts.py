@@ -213,7 +213,7 @@ def test_groups(harness: Path, name: str) -> None:
 
 
 def model(case: Case) -> Answer:
-    """The same as the C, said in other words."""
+    """An independent model of the C functions."""
     user = case.kind == "u"
     lines = [] if case.file is None else case.file.split(b"\n")
     entries = [entry for line in lines if (entry := _entry(line, user=user))]

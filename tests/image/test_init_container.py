@@ -154,8 +154,8 @@ class TestWhomItBecomes:
         ("variables", "message"),
         [
             ({"PGID": "600"}, "PGID needs PUID"),
-            ({"PUID": "me"}, "PUID and PGID are to be digits, like 1000, not 'me' and ''"),
-            ({"PUID": "1", "PGID": "-1"}, "PUID and PGID are to be digits, like 1000, not '1' and '-1'"),
+            ({"PUID": "me"}, "PUID and PGID must be numbers such as 1000, not 'me' and ''"),
+            ({"PUID": "1", "PGID": "-1"}, "PUID and PGID must be numbers such as 1000, not '1' and '-1'"),
         ],
     )
     def test_others_are_refused(self, box: Container, variables: dict[str, str], message: str) -> None:
@@ -188,13 +188,16 @@ class TestNotRoot:
     @pytest.mark.parametrize("caller", ["0:0", "1234:6", "1000:1000"])
     def test_it_becomes_nobody_else(self, box: Container, caller: str) -> None:
         box.user, box.caller = (1234, 5), caller
-        refused(box, f"it was started as 1234:5 and can't become {caller}: start it as root, or as that")
+        refused(
+            box,
+            f"started as 1234:5, which cannot change to {caller}: start as root, or as that user",
+        )
 
     def test_set_id_it_refuses(self, box: Container) -> None:
         """As fixuid is installed."""
         (box.root / "init").chmod(0o4755)
         box.user, box.caller = (1234, 5), "0:0"
-        refused(box, "it must not be set-id")
+        refused(box, "this program must not be set-user-ID or set-group-ID")
 
 
 class TestHome:
@@ -263,7 +266,7 @@ class TestHome:
         box.caller, box.capabilities = "501:20", ("CAP_SETGID", "CAP_SETUID")
         result = box.run("true")
         assert result.status == 125
-        assert "it takes the capabilities CHOWN and DAC_OVERRIDE" in result.stderr
+        assert "needs the capabilities CHOWN and DAC_OVERRIDE" in result.stderr
         assert (box.root / "etc/passwd").read_text() == PASSWD
 
 
@@ -274,9 +277,9 @@ class TestFilesThatCantBeWritten:
 
     def test_numbers_that_nobody_knows(self, box: Container) -> None:
         box.read_only, box.caller = True, "501:20"
-        refused(box, "/etc/passwd knows no number 501, and can't be changed: mount files that do")
+        refused(box, "/etc/passwd has no entry for 501 and cannot be changed: mount a file that has one")
         box.caller = "1000:501"
-        refused(box, "/etc/group knows no number 501, and can't be changed: mount files that do")
+        refused(box, "/etc/group has no entry for 501 and cannot be changed: mount a file that has one")
 
     def test_somebody_who_is_known(self, box: Container) -> None:
         box.read_only, box.caller = True, "33:20"
@@ -299,7 +302,7 @@ class TestFilesThatCantBeWritten:
         (etc / "group").write_text(GROUP)
         box.mounts, box.caller = [(etc, "/etc")], "501:20"
         result = box.run("true")
-        assert "knows no number 501" in result.stderr
+        assert "has no entry for 501" in result.stderr
         assert {path.name: path.read_text() for path in etc.iterdir()} == {"passwd": PASSWD, "group": GROUP}
 
 
@@ -344,27 +347,27 @@ def _home(root: Path) -> None:
 
 
 HOSTILE: dict[str, tuple[Callable[[Path], None], str | None, str]] = {
-    "a link": (_link, "501:20", "passwd can't be read: it is a symbolic link"),
-    "a pipe": (_fifo, "501:20", "passwd is no regular file"),
-    "a directory": (_folder, "501:20", "group is no regular file"),
+    "a link": (_link, "501:20", "cannot read passwd: it is a symbolic link"),
+    "a pipe": (_fifo, "501:20", "passwd is not a regular file"),
+    "a directory": (_folder, "501:20", "group is not a regular file"),
     "a tebibyte": (_long, "501:20", "passwd is longer than 1048576 bytes"),
-    "a NUL": (_nul, "501:20", "/etc/group holds a NUL byte"),
-    "a link for /etc": (_etc, "501:20", "/etc can't be opened: Not a directory"),
+    "a NUL": (_nul, "501:20", "/etc/group contains a NUL byte"),
+    "a link for /etc": (_etc, "501:20", "cannot open /etc: Not a directory"),
     "no file": (_none, None, "/etc/passwd has no account agent"),
     "no file, and a caller": (
         _none,
         "501:20",
-        "/etc/passwd knows no number 501, and can't be changed: mount files that do",
+        "/etc/passwd has no entry for 501 and cannot be changed: mount a file that has one",
     ),
     "an account that is root": (
         _root,
         None,
-        "agent has the uid 0 in /etc/passwd: give SANDWRIGHT_USER=0:0 if root is meant",
+        "agent has the UID 0 in /etc/passwd: set SANDWRIGHT_USER=0:0 to run as root",
     ),
     "a home that is none": (
         _home,
         None,
-        "the account 'agent' in /etc/passwd has no proper name, or no absolute home directory",
+        "the account 'agent' in /etc/passwd has an invalid name, or a home directory that is not absolute",
     ),
 }
 
@@ -406,7 +409,7 @@ def test_an_account_that_is_root_for_a_caller_is_not(box: Container) -> None:
 )
 def test_callers_that_are_none(box: Container, caller: str) -> None:
     box.caller = caller
-    refused(box, f"SANDWRIGHT_USER is to be UID:GID in digits, like 1000:1000, not '{caller}'")
+    refused(box, f"SANDWRIGHT_USER must be UID:GID in digits, such as 1000:1000, not '{caller}'")
 
 
 @pytest.mark.parametrize("account", ["", "-x", "a:b"])
@@ -416,11 +419,11 @@ def test_accounts_that_are_none(box: Container, account: str) -> None:
 
 
 class TestUserNamespaces:
-    """As runtimes without root have them: who is root inside is somebody else outside."""
+    """User namespaces as runtimes without root create them: who is root inside is somebody else outside."""
 
     @pytest.fixture
     def box(self) -> Iterator[Container]:
-        """Where others may pass, too."""
+        """A container in a directory that other users can enter."""
         with tempfile.TemporaryDirectory(prefix="sandwright-") as name:
             yield container(Path(name))
 
@@ -441,7 +444,7 @@ class TestUserNamespaces:
         box.maps, box.caller = self.maps(100000, 65536), "70000:70000"
         refused(
             box,
-            "70000:70000 has no place in this user namespace; /proc/self/uid_map has what there is",
+            "70000:70000 is not mapped in this user namespace (see /proc/self/uid_map)",
         )
 
 

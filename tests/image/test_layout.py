@@ -186,7 +186,7 @@ def test_what_a_killed_build_left_is_removed(images: Path) -> None:
 
 @pytest.fixture(params=["another file system", "a directory of this one"])
 def mounted(mount_lab: None, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, Path]]:
-    """A directory of a killed build, and a file of somebody else that a mount has put below it."""
+    """A directory of a killed build, and a foreign file that a mount has placed below it."""
     stale = tmp_path / "images" / ".building-0123" / "a b"
     outside = tmp_path / "outside"
     for each in (stale, outside):

@@ -82,7 +82,7 @@ def test_a_bundle_has_the_capabilities_only_when_told(
     try:
         ran = process.run(*runc, "run", "--bundle", tmp_path / "bundle", name, timeout=60, check=False)
         assert ran.status == status, ran.stderr
-        assert ("it takes the capability SETGID" in ran.stderr) == (status == 125)
+        assert ("needs the capability SETGID" in ran.stderr) == (status == 125)
     finally:
         process.run(*runc, "delete", "--force", name, timeout=60, check=False)
 

@@ -33,7 +33,7 @@ WHO = "id -un; id -u; echo $HOME; : >/workspace/new; cat /proc/self/status"
 
 @dataclass(frozen=True)
 class Caller:
-    """The beginning of a command line with which Podman works for somebody, in a directory of his."""
+    """The command prefix with which Podman runs as another user, in a directory of that user."""
 
     words: tuple[str, ...]
     environment: Mapping[str, str]
@@ -43,7 +43,7 @@ class Caller:
         return process.run(*self.words, *words, env=self.environment, cwd=self.home, timeout=120, check=False)
 
     def told(self, *options: str) -> tuple[list[str], int]:
-        """The name, number and home inside, and whose the new file is. Rights are gone in any case."""
+        """The name, number and home inside, and the owner of the new file. Rights are gone in any case."""
         work = self.home / "work"
         (work / "new").unlink(missing_ok=True)
         words = ("run", "--rm", "--network=none", "--pull=never", f"--volume={work}:/workspace", *options)
@@ -66,7 +66,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ada(archive: Path) -> Iterator[Caller]:
-    """With numbers of her own, which the machine's files don't tell."""
+    """A user with subordinate IDs that this machine's files do not list."""
     with _caller(archive, f"{NAME}:300000:65536\n") as caller:
         yield caller
 
@@ -135,4 +135,4 @@ def test_a_number_that_the_namespace_lacks(ada: Caller) -> None:
     words = ("run", "--rm", "--network=none", "--pull=never", "--env=SANDWRIGHT_USER=100000:100000", IMAGE)
     refused = ada.podman(*words, "true")
     assert refused.status == 125
-    assert "100000:100000 has no place in this user namespace" in refused.stderr
+    assert "100000:100000 is not mapped in this user namespace" in refused.stderr

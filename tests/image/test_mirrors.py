@@ -198,7 +198,7 @@ CONFIGURED: dict[str, tuple[str, Mirrors]] = {
 class TestTheMachine:
     @pytest.fixture
     def configure(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """Settings under which apt knows only what is in `sources.list` of the directory given."""
+        """Settings under which apt reads only `sources.list` of the given directory."""
         for name in ("sources.list.d", "apt.conf.d"):
             (tmp_path / name).mkdir()
         (tmp_path / "list").write_text(

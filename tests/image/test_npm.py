@@ -127,7 +127,7 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
 
 @pytest.mark.parametrize(("change", "message"), REFUSED.values(), ids=REFUSED.keys())
 def test_entries_that_are_refused(shop: NpmWorld, change: dict[str, object], message: str) -> None:
-    """Nothing is asked of npm then."""
+    """Nothing is requested from npm for such entries."""
     with pytest.raises(LockError, match=r"package-lock\.json: .*tool") as caught:
         shop.lock(package_lock({**ENTRIES, "tool": {**ENTRIES["tool"], **change}}))
     assert message in str(caught.value)
@@ -178,7 +178,7 @@ def test_one_package_with_two_digests(shop: NpmWorld) -> None:
 def test_settings_of_a_directory_above_are_not_read(
     shop: NpmWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Anybody can write to the directory of temporary files."""
+    """Any user can write to the temporary directory."""
     shared = tmp_path / "shared"
     shared.mkdir()
     (shared / "package.json").write_text("{}")
@@ -229,7 +229,7 @@ def test_a_package_that_is_no_longer_in_the_registry(shop: NpmWorld) -> None:
 def installed(
     directory: Path, *packages: Npm, overlay: Overlay | None = None
 ) -> dict[str, tuple[bytes, int]]:
-    """What is added for packages: path → content or target, and mode."""
+    """The files that packages add: path → content or target, and mode."""
     locked, files = [], {}
     for package in packages:
         content = package.build()

@@ -152,7 +152,7 @@ def test_hashes_may_stand_on_lines_of_their_own(shop: PythonWorld) -> None:
 
 
 def test_a_source_distribution_is_refused(shop: PythonWorld) -> None:
-    """Building one would run its code."""
+    """Building a source distribution would run its code."""
     (shop.index / "sdist-1.0.tar.gz").write_bytes(b"")
     with pytest.raises(LockError, match="No matching distribution"):
         shop.lock(f"sdist==1.0 --hash=sha256:{hashlib.sha256(b'').hexdigest()}\n")
@@ -238,7 +238,7 @@ def test_as_pip_installs_it(shop: PythonWorld, tmp_path: Path) -> None:
 def installed(
     directory: Path, *wheels: Wheel, overlay: Overlay | None = None
 ) -> dict[str, tuple[bytes, int]]:
-    """What is added for wheels: path → content and mode."""
+    """The files that wheels add: path → content and mode."""
     locked, files = [], {}
     for wheel in wheels:
         content = wheel.build()

@@ -168,7 +168,7 @@ def whole_or_absent(output: Path) -> list[str]:
 
 
 def steps_of(world: World, output: Path) -> int:
-    """How many names below the output a whole build opens, links, renames, makes or removes."""
+    """The number of names below the output that a whole build opens, links, renames, creates or removes."""
     return int(build_in_child(world, output, "count=1")[-1])
 
 
@@ -207,7 +207,7 @@ def test_nothing_to_do_clears_up_after_a_killed_build(world: World) -> None:
 
 
 def test_killed_while_it_builds_again(tmp_path: Path) -> None:
-    """What is there is the old image or the new one, never something between."""
+    """The result is the old image or the new one, never a mixture."""
     world = small_world(tmp_path / "world", payload=incompressible(1 << 20))
     (old,) = build_in_child(world, world.output)
     world.lock(world.catalogue["base"], world.packages(version="2.0", payload=incompressible(1 << 20)))

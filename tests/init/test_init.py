@@ -208,7 +208,7 @@ def test_a_policy_that_is_there_stays(folder: Path, there: str) -> None:
 
 
 def test_it_writes_through_no_link(folder: Path) -> None:
-    """A checkout may hold a link that leads out of it."""
+    """A checkout may contain a link that leads out of it."""
     outside = folder.parent / "outside"
     outside.mkdir()
     (folder / ".sandbox").symlink_to(outside)
@@ -686,7 +686,7 @@ def test_names_of_no_secrets(name: str) -> None:
 
 
 def test_an_operators_floor_is_heard(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the floor forbids is no proposal that can be rendered."""
+    """`init` proposes nothing that the managed policy forbids."""
     floor = folder.parent / "floor.yaml"
     floor.write_text("method: docker\n")
     monkeypatch.setattr("sandwright.policy.load.FLOOR", floor)

@@ -109,7 +109,7 @@ PLATFORMS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command printed on both streams, its exit status (-1: its time was up), and its seconds."""
+    """A command's output on both streams, its exit status (-1: its time was up), and its seconds."""
 
     status: int
     output: str
@@ -135,7 +135,7 @@ class Machine:
         return Answer(int(str(answer["status"])), str(answer["output"]), time.monotonic() - began)
 
     def check(self, command: str, *, user: str = "root", timeout: float = 300) -> str:
-        """Run a command that must exit with 0, and return what it printed. Raise HostError otherwise."""
+        """Run a command that must exit with 0, and return its output. Raise HostError otherwise."""
         answer = self.run(command, user=user, timeout=timeout)
         if answer.status != 0:
             raise HostError(f"{command}: exit status {answer.status}: {answer.output[-2000:]}")
@@ -150,7 +150,7 @@ class Machine:
 
 
 def cache() -> Path:
-    """Where the lab keeps images, disks and wheels."""
+    """The directory of the lab's images, disks and wheels."""
     return default_cache(os.environ) / "lab"
 
 

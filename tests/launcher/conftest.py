@@ -32,7 +32,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The launcher of these sources, from what tests with an edit of them compile as well."""
+    """The launcher, compiled with the same compiler as the edited launchers of other tests."""
     made = tmp_path_factory.mktemp("launch") / "launch"
     made.write_bytes(edited(LAUNCH, ()))
     made.chmod(0o755)

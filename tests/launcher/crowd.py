@@ -31,7 +31,7 @@ STATUSES = {
 
 @dataclass
 class Crowd:
-    """What came of it."""
+    """The result of the run."""
 
     ended: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Crowd:
 
 
 def crowd(made: Bench, seconds: float, *, sessions: int = SESSIONS, seed: int = 0) -> Crowd:
-    """Keep as many sessions running, half of them of a second policy, and look at them meanwhile."""
+    """Keep as many sessions running, half of them of a second policy, and examine them meanwhile."""
     found, lock = Crowd(), threading.Lock()
     deadline = time.monotonic() + seconds
     other = _other_policy(made)
@@ -125,7 +125,7 @@ def _end(made: Bench, found: Crowd) -> None:
 
 
 def main() -> None:
-    """As the description says."""
+    """Run the program that the module describes."""
     os.environ.setdefault("SANDWRIGHT_TEST_RUN", f"crowd-{os.getpid()}")
     method, seconds, sessions = (*sys.argv[1:], *("bwrap", "300", "50")[len(sys.argv) - 1 :])
     with (

@@ -1,7 +1,7 @@
-/*
- * Calls parts of the launcher: driver [FIELD=VALUE ...] OPERATION ... [-- COMMAND ...]. Fields are those of a plan, and a
- * few of a run. `wait` says "up" and reads a line of standard input; `run` has the command run as a child would.
- */
+/* driver [FIELD=VALUE ...] OPERATION ... [-- COMMAND ...]: calls single functions of the launcher.
+ *
+ * The fields are those of a launch plan, and a few of `struct run`. `wait` prints "up" and reads a line of standard
+ * input. `run` starts the command and, at its end, the relays of its output. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -56,7 +56,7 @@ static void run_command(void)
     exit(end_relays(&run, WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended)));
 }
 
-/* Prints whether a helper is one while it runs, and whether a process is one that gets its number afterwards. */
+/* Prints whether is_helper is true of a running helper, and of an unrelated process that later has the same PID. */
 static void number_again(void)
 {
     pid_t helper = fork_helper(NULL), other = 0;
@@ -65,7 +65,7 @@ static void number_again(void)
     bool was = is_helper(helper);
     kill(helper, SIGKILL);
     waitpid(helper, NULL, 0);
-    usleep(20000); /* processes begin at ticks of 10 ms (proc_pid_stat(5)) */
+    usleep(20000); /* start times have a resolution of 10 ms (proc_pid_stat(5)) */
     FILE *last = fopen("/proc/sys/kernel/ns_last_pid", "w");
     if (last == NULL || fprintf(last, "%d", (int)helper - 1) < 0 || fclose(last) != 0)
         exit(4);

@@ -1,9 +1,11 @@
-/* Feeds what the launcher parses. An input is a letter, which says what it is, and the bytes behind that.
+/* Feeds inputs to the parsers of the launcher. The first byte of an input, a letter, selects the parser.
  *
- * Built with a fuzzer (-fsanitize=fuzzer) this is its target, with -DONLY="'g'" of that letter only. Built with SHOW it reads inputs from standard input, each behind
- * a length of four bytes, and prints a line for each. What is tested frees no memory; here it is freed after each
- * input. All files that are read hold the input. */
-#undef free /* free_held in what is tested */
+ * With -fsanitize=fuzzer, this is a fuzz target; -DONLY="'g'" restricts it to one letter. With -DSHOW, it reads
+ * inputs from standard input, each after its length in four bytes, and prints one line for each.
+ *
+ * The launcher does not free its memory, so the harness tracks allocations and frees them after each input. Every
+ * file that the launcher reads has the input as its content. */
+#undef free /* the launcher's calls of free are compiled as free_held */
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stdint.h>
@@ -16,7 +18,7 @@ static struct {
     size_t count;
 } held;
 
-/* In the place of `before`, or in a new one. */
+/* Replaces `before` in the list of allocations, or adds a new one. */
 static void *keep_memory(void *before, size_t size)
 {
     size_t index = 0;
@@ -85,7 +87,7 @@ const char *feed_relay(const char *content, size_t length);      /* relayed.c */
 
 #include <setjmp.h>
 
-static const char *input; /* what any file holds, and NUL behind it */
+static const char *input; /* the content of every file, with a NUL byte after it */
 static size_t input_length;
 
 char *read_file(int directory, const char *path, size_t most, size_t *length)
@@ -170,7 +172,7 @@ static void show_answer(const char *content, size_t length)
     show("%s%s%s", names[said], question.found ? " found" : "", question.cut ? " cut" : "");
 }
 
-/* A call, as the kernel shows it to a filter, and the filter. */
+/* The input is a struct seccomp_data, followed by the filter. */
 static void show_filter(const char *content, size_t length)
 {
     struct seccomp_data call;
@@ -195,8 +197,8 @@ static void show_filter(const char *content, size_t length)
     show("%x", action);
 }
 
-/* What connect(2) was given, from another thread's memory: where the address is (behind these words, when that is even) and
- * how long, and the address. */
+/* The input has the second and third argument of connect(2), followed by the address. An even second argument is
+ * replaced by a pointer to that address, as the launcher reads it from the memory of another thread. */
 static void show_connect(const char *content, size_t length)
 {
     uint64_t arguments[6] = {0};
@@ -216,7 +218,7 @@ static void show_connect(const char *content, size_t length)
     close(caller.process);
 }
 
-/* What the proxy says to CONNECT, and what follows that, of which nothing is read. */
+/* The input is the proxy's response to CONNECT and the data after it, which must not be consumed. */
 static void show_proxy(const char *content, size_t length)
 {
     int ends[2], left = 0;
@@ -271,7 +273,7 @@ static void show_files(char letter)
     }
 }
 
-/* An answer in hex, behind the names that have addresses, which the same question leaves as they are. */
+/* Shows the name that was given an address, and the answer in hex. The same question must not add a name again. */
 static void show_names(const char *content, size_t length)
 {
     char *patterns[] = {"a.example", "*.b.example", NULL};
@@ -305,7 +307,7 @@ static void feed(const uint8_t *data, size_t size)
     if (size == 0)
         return;
     size_t length = size - 1;
-    char *content = malloc(length == 0 ? 1 : length), *ended = calloc(1, size); /* of this length, to see what reads behind it */
+    char *content = malloc(length == 0 ? 1 : length), *ended = calloc(1, size); /* exact sizes: the sanitizer reports reads beyond the end */
     memcpy(content, data + 1, length);
     memcpy(ended, data + 1, length);
     switch (data[0]) {

@@ -4,7 +4,7 @@
 
 The launcher and what it forks are traced (`tracing`), so that a point is a system call, before it or
 after it.
-Killed is one of them, or all at once: the launcher, the keeper, the starter (`sandwright run`, before and
+Killed is one of them, or all at once: the launcher, the monitor, the starter (`sandwright run`, before and
 after it has become the launcher), the child (bwrap, a runtime, an engine's client). Half of the runs are of a
 command that would go on for long: whoever of them survives is found.
 """
@@ -32,7 +32,7 @@ from support.enginehosts import EngineHost, close_engine_hosts, engine_host
 
 METHODS = {"bwrap": "bwrap", "oci": "runc", "gvisor": "runsc", "docker": "docker", "podman": "podman"}
 """With the program that each needs."""
-ROLES = ("launcher", "keeper", "child", "all", "starter")
+ROLES = ("launcher", "monitor", "child", "all", "starter")
 LONG = ("sh", "-c", "echo up; exec sleep 300")
 SHORT = ("sh", "-c", "echo up; exec sleep 0.01")
 DIRECTORIES = ("bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "usr", "var")
@@ -42,7 +42,7 @@ GRACE = 20.0
 
 @dataclass
 class Bench:
-    """A project, its launcher, and what the machine looked like before."""
+    """A project, its launcher, and the state of the machine before any run."""
 
     method: str
     project: Project
@@ -57,7 +57,7 @@ class Bench:
         return {"launch", "dash", Path(os.path.realpath(sys.executable)).name}
 
     def left(self) -> list[str]:
-        """What is there that was not there before any run."""
+        """The leftovers that did not exist before any run."""
         found = [tracing.state(each) for each in _descendants(os.getpid()) if self._ours(each)]
         found += [f"file {each}" for each in sorted(self.project.tree() - self.before)]
         found += [f"missing {each}" for each in sorted(self.before - self.project.tree())]
@@ -150,7 +150,7 @@ def _busybox_root(root: Path) -> None:
 
 @dataclass
 class Tally:
-    """What came of the points."""
+    """The results of the points."""
 
     points: int = 0
     seconds: float = 0.0
@@ -162,7 +162,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Point:
-    """Who is killed, of which run, and when: at a share of the stops that such a run has."""
+    """A kill: the victim, the run, and the time, at a share of the stops that such a run has."""
 
     role: str
     words: tuple[str, ...]
@@ -267,7 +267,7 @@ def _run(bench: Bench, point: Point, at: int, act: object) -> tracing.Traced:
 def _victims(run: tracing.Traced, role: str) -> list[int]:
     """Nobody while there is none; who waits for ever without one is ended."""
     match role:
-        case "keeper":
+        case "monitor":
             found = [each for each in run.processes if each != run.main and _leads(each)]
         case "child":
             found = [each for each in run.left if Path(f"/proc/{each}/exe").exists()][-1:]
@@ -279,7 +279,7 @@ def _victims(run: tracing.Traced, role: str) -> list[int]:
 
 
 def _leads(process: int) -> bool:
-    """Whether it has a process group of its own: of a launcher's processes only the keeper has."""
+    """Whether it has a process group of its own: of a launcher's processes only the monitor has."""
     with contextlib.suppress(OSError):
         return os.getpgid(process) == process
     return False
@@ -306,7 +306,7 @@ def _again(bench: Bench, words: tuple[str, ...]) -> None:
 
 
 def eventually_nothing(bench: Bench, within: float = GRACE) -> list[str]:
-    """What is left when there is time enough for all to go."""
+    """The leftovers after enough time for all of them to go."""
     deadline = time.monotonic() + within
     while (left := bench.left()) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -336,7 +336,7 @@ def shown(tally: Tally) -> str:
 
 
 def main() -> None:
-    """As the description says."""
+    """Run the program that the module describes."""
     import tempfile  # noqa: PLC0415
 
     os.environ.setdefault("SANDWRIGHT_TEST_RUN", f"killpoints-{os.getpid()}")

@@ -1,5 +1,6 @@
-/* Feeds what makes the calls of a kernel that somebody has taken over (paths.c, pathnames.c), in a tree of its own, and ends
- * when one has reached more than the plan of mounts lets it: another part of the harness, as its names are others' too. */
+/* Feeds paths.c and pathnames.c, which make system calls for the guest kernel, with calls of a compromised kernel,
+ * in a temporary tree. Aborts if a call reaches more than the mount plan allows. A separate file of the harness,
+ * because static names of the tested files also occur in others. */
 #define _GNU_SOURCE
 #include <linux/capability.h>
 #include <stdbool.h>
@@ -56,7 +57,7 @@ static bool lies(const char *path, const char *above)
     return strncmp(path, above, length) == 0 && (path[length] == '\0' || path[length] == '/');
 }
 
-/* Said again, by other means than the plan. */
+/* The rules of own_plan again, written independently of it. */
 static bool may(const char *path, bool writes)
 {
     if (strcmp(path, "/dev/null") == 0 || strncmp(path, "/memfd:", 7) == 0)
@@ -97,7 +98,7 @@ static int handed_in(int listener, unsigned long request, ...)
     return 0;
 }
 
-/* Nobody's files, so that a mistake changes none of this machine's: all may be read. */
+/* As NOBODY, a faulty call cannot change files of this machine; CAP_DAC_READ_SEARCH lets it read all of them. */
 static void act_as(uid_t user)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -178,7 +179,7 @@ static void look(bool begin)
     }
 }
 
-/* Bytes of what is left. */
+/* The rest of the input. */
 struct rest {
     const unsigned char *at;
     size_t length;
@@ -192,12 +193,12 @@ static unsigned next(struct rest *rest, int bytes)
     return value;
 }
 
-/* A path behind its length: 1 is the tree, 2 a long name, 3 more than a path. */
+/* A path after its length. Byte 1 stands for the tree, 2 for the longest name, 3 for more than the longest path. */
 static uint64_t next_path(struct rest *rest)
 {
     size_t length = next(rest, 1), made = 0;
     if (length == 255)
-        return 1; /* no memory */
+        return 1; /* an address that is not mapped */
     char *path = xcalloc(length * (PATH_MAX + 1) + sizeof(struct timespec) * 2 + 1);
     for (; length > 0 && rest->length > 0; length--) {
         unsigned byte = next(rest, 1);
@@ -225,7 +226,7 @@ static bool feed_call(struct rest *rest)
         all[index] = index == each->path + 1 ? given : mode;
     all[each->path] = one;
     if (each->what == MODE || each->what == MAKE_DIRECTORY)
-        all[each->path + 1] |= 0700; /* what nobody may look into couldn't be removed */
+        all[each->path + 1] |= 0700; /* without these bits, NOBODY could not remove the directory */
     if (each->what == RENAME || each->what == LINK) {
         all[each->path == 0 ? 1 : 3] = other;
         all[4] = given;
@@ -237,7 +238,7 @@ static bool feed_call(struct rest *rest)
     return paths_answer(&nobody, &call, &flags) == 0;
 }
 
-/* Some calls, each: which, three bytes of flags, two of a mode, two paths. Whether the last one was made. */
+/* Each call has its number, three bytes of flags, two of a mode, and two paths. Returns whether the last one was made. */
 bool feed_named(const unsigned char *content, size_t length)
 {
     struct run run = {0};

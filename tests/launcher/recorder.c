@@ -1,8 +1,8 @@
-/* Feeds the recorder: a part of the harness of its own, as names of record.c are others' too. */
+/* Feeds record.c: a separate file of the harness, because its static names also occur in others. */
 #define _GNU_SOURCE
 #include <sys/ioctl.h>
 
-/* Each call still waits for its answer. */
+/* SECCOMP_IOCTL_NOTIF_ID_VALID: the call is still waiting for its answer. */
 static int answered(int descriptor, unsigned long request, ...)
 {
     (void)descriptor;
@@ -15,8 +15,8 @@ static int answered(int descriptor, unsigned long request, ...)
 
 bool feed_recorder(const char *content, size_t length);
 
-/* A call that the recorder is asked about: the place of its number, its arguments, and memory, to where an argument that can be
- * divided by 8 leads. Where the place is even, the supervisor connects. */
+/* The input has the call's index in `calls`, its arguments, and memory, to which arguments that are multiples of 8
+ * point. An even index means that the supervisor makes connections. */
 bool feed_recorder(const char *content, size_t length)
 {
     struct seccomp_notif made = {.id = 1, .pid = (unsigned)getpid(), .data.arch = NATIVE};

@@ -1,4 +1,5 @@
-/* Feeds what the relay reads of the line to a kernel of its own: a part of the harness of its own, as names of vm.c are others' too. */
+/* Feeds vm_relay.c with data of the line to a guest kernel: a separate file of the harness, because its static names
+ * also occur in others. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <sys/mman.h>
@@ -29,7 +30,7 @@ static void check_relay(size_t length)
 
 const char *feed_relay(const char *content, size_t length);
 
-/* What it takes until it refuses, or the line's end. Nothing is there that connections could lead to. */
+/* Reads until the relay refuses a frame or the line ends. Connections have no destination. */
 const char *feed_relay(const char *content, size_t length)
 {
     static const char *how;

@@ -1,5 +1,5 @@
-/* Stands in for `sudo -n -- COMMAND ...`: set-user-id, it closes what is open, and waits for the command, which it starts
- * as root. Before, it runs the program `hook` beside itself, as root too, if there is one. */
+/* A stand-in for `sudo -n -- COMMAND ...`. Like sudo it is set-user-ID root, closes inherited descriptors, runs the
+ * command as root, and waits for it. First it runs the program `hook` in its own directory as root, if there is one. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <libgen.h>

@@ -41,10 +41,10 @@ def _stopped(process: int) -> bool:
 
 
 @pytest.mark.parametrize("turn", range(5 if THOROUGH else 1))
-def test_a_signal_while_the_run_ends_is_no_end_of_its_keeper(
+def test_a_signal_while_the_run_ends_is_no_end_of_its_monitor(
     turn: int, launcher: Path, environ: dict[str, str]
 ) -> None:
-    """What the keeper hasn't read when it exits resets the socket that its status is in (unix(7))."""
+    """Unread data at the monitor's exit would reset the socket that its status is in (unix(7))."""
     with subprocess.Popen(
         [launcher, "sh", "-c", "echo up; read x; exit 7"], env=environ,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -53,16 +53,16 @@ def test_a_signal_while_the_run_ends_is_no_end_of_its_keeper(
         assert running.stdout is not None
         assert running.stderr is not None
         assert running.stdout.readline() == b"up\n"
-        (keeper,) = (each for each in children(running.pid) if os.getpgid(each) == each)
+        (monitor,) = (each for each in children(running.pid) if os.getpgid(each) == each)
         own = Path(f"/proc/{running.pid}/comm").read_text()  # their `exe` is closed even to their user
-        below = children(keeper)
+        below = children(monitor)
         ours = [each for each in below if Path(f"/proc/{each}/comm").read_text() == own]
         (watch,) = (each for each in ours if not _has_threads(each))
         os.kill(watch, signal.SIGSTOP)
         until(lambda: _stopped(watch))
         try:
             running.stdin.close()
-            until(lambda: {*children(keeper)}.isdisjoint({*below} - {watch}))
+            until(lambda: {*children(monitor)}.isdisjoint({*below} - {watch}))
             running.send_signal(signal.SIGUSR1)
             until(lambda: _idle(running.pid))
         finally:
@@ -93,7 +93,7 @@ def test_who_ignores_the_end_of_children_gets_a_status(launcher: Path, environ: 
 def test_who_reads_no_errors_gets_the_status_of_a_refusal(
     launcher: Path, environ: dict[str, str], early: bool
 ) -> None:
-    """Before a keeper is there, and in the process that should have become bubblewrap."""
+    """Before a monitor is there, and in the process that should have become bubblewrap."""
     if not early:
         bwrap = launcher.parent.parent / "bin/bwrap"
         bwrap.parent.mkdir()
@@ -155,7 +155,7 @@ def test_a_program_that_a_link_leads_to_where_somebody_inside_can_write(tmp_path
 
 
 def test_only_a_socket_is_the_bridge_s_channel(tmp_path: Path, driver: Path, environ: dict[str, str]) -> None:
-    """A directory would be a way to all of the host."""
+    """A directory as the channel would open the whole host."""
     script = 'exec 77<..; exec "$@"'
     words = (f"directory={tmp_path}", "shims.loopback=yes", "channel=77", "descriptors")
     ended = subprocess.run(

@@ -35,7 +35,7 @@ for file in "$@"; do cat "$file" 2>&1; done
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """Not below /tmp, which is another one inside."""
+    """A home outside /tmp, because the sandbox has a separate /tmp."""
     made = Path(tempfile.mkdtemp(prefix="sandwright-test-", dir="/var/tmp"))
     (made / "p/.git").mkdir(parents=True)
     yield made
@@ -78,7 +78,7 @@ def run(home: Path, program: Path, environ: dict[str, str]) -> Iterator[Run]:
 
 
 def read_inside(child: subprocess.Popen[str]) -> str:
-    """What it read; it was not ended."""
+    """The content that the sandbox read; it was not ended."""
     time.sleep(SETTLED)
     said = child.communicate("go\n", timeout=WAIT)[0]
     assert child.returncode in (0, 1), said
@@ -253,7 +253,7 @@ def test_other_ways_in_which_a_denied_name_appears(home: Path, run: Run, way: st
 @pytest.mark.needs("mount")
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_a_denied_name_that_is_mounted(home: Path, run: Run) -> None:
-    """Inside, it isn't seen at all."""
+    """The mount is not visible inside."""
     (home / "new").mkdir()
     (home / "new/key").write_text("SECRET")
     (home / "x").mkdir()

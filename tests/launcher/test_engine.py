@@ -54,21 +54,21 @@ def _environment(host: EngineHost, tmp_path: Path) -> dict[str, str]:
 
 
 def _named(launcher: int, role: str) -> list[int]:
-    """The launcher, its keeper, or the engine's client, which is the keeper's child with another program."""
+    """The launcher, its monitor, or the engine's client, the monitor's child with another program."""
     if role == "launcher":
         return [launcher]
-    keepers = children_of(launcher)
-    if role == "keeper":
-        return keepers
+    monitors = children_of(launcher)
+    if role == "monitor":
+        return monitors
     own = Path(f"/proc/{launcher}/exe").readlink()
-    children = [child for keeper in keepers for child in children_of(keeper)]
+    children = [child for monitor in monitors for child in children_of(monitor)]
     return [child for child in children if Path(f"/proc/{child}/exe").readlink() != own]
 
 
 @pytest.mark.parametrize(
     ("host", "role", "delay"),
     covering(
-        covering(ENGINES, ["launcher", "keeper", "client"], thorough=True),
+        covering(ENGINES, ["launcher", "monitor", "client"], thorough=True),
         [None, 0.01, 0.05, 0.1, 0.2, 0.4] if THOROUGH else [None, 0.05, 0.2],
     ),
     indirect=["host"],
@@ -109,8 +109,8 @@ def test_a_container_of_a_killed_run_creates_nothing_later(
     with process.start(launch, "sh", "-c", f"cd {project}; {loop}", env=environment) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == b"up\n"
-        # The launcher is killed last: its death would have the kernel continue a stopped keeper (setpgid(2)).
-        both = [*_named(running.pid, "keeper"), running.pid]
+        # The launcher is killed last: at its death the kernel would continue a stopped monitor (setpgid(2)).
+        both = [*_named(running.pid, "monitor"), running.pid]
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for each in both:
                 os.kill(each, number)
@@ -200,7 +200,7 @@ def test_an_image_does_not_steer_the_runtime(
 @pytest.mark.usefixtures("launch")
 @pytest.mark.parametrize("host", ENGINES[1:], indirect=True)
 def test_no_name_makes_an_image_ours(host: EngineHost, tmp_path: Path) -> None:
-    """`sandwright/…` is also what a repository of Docker Hub is called."""
+    """A repository of Docker Hub could also be called `sandwright/…`."""
     image = f"sandwright/x{uuid.uuid4().hex[:12]}:latest"
     build = ("build", "--quiet", "--isolation=chroot", "--annotation=run.oci.handler=x", "--tag", image, "-")
     text = f"FROM {host.image}".encode()

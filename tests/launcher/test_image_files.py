@@ -99,7 +99,7 @@ class Started:
         return found
 
     def trusted(self, **variables: str) -> tuple[dict[str, str], set[str], list[str]]:
-        """What lies where of authorities, the options of these mounts, and the variables that name them."""
+        """The certificate files inside, the options of their mounts, and the variables that name them."""
         config = self.run(**variables)
         laid = [each for each in config["mounts"] if each["source"].endswith("/authorities.pem")]
         content = (self.bundle / "authorities.pem").read_text() if laid else ""
@@ -263,9 +263,9 @@ def test_a_bundle_that_others_can_write_is_not_taken(make: Make) -> None:
     own = started.scratch / "own.pem"
     own.write_text(ONE)
     own.chmod(0o666)
-    assert _refused(started, own) == "others than root and you can write it"
+    assert _refused(started, own) == "users other than root and you can write it"
     own.chmod(0o620)
-    assert _refused(started, own) == "others than root and you can write it"
+    assert _refused(started, own) == "users other than root and you can write it"
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
@@ -274,7 +274,7 @@ def test_a_bundle_of_another_user_is_not_taken(make: Make) -> None:
     own = started.scratch / "own.pem"
     own.write_text(ONE)
     os.chown(own, 12345, -1)
-    assert _refused(started, own) == "others than root and you can write it"
+    assert _refused(started, own) == "users other than root and you can write it"
 
 
 def test_what_is_no_bundle_is_not_taken(make: Make) -> None:
@@ -282,9 +282,9 @@ def test_what_is_no_bundle_is_not_taken(make: Make) -> None:
     key, pipe = started.scratch / "key.pem", started.scratch / "pipe"
     key.write_text(KEY)
     os.mkfifo(pipe)
-    assert _refused(started, key) == "no certificate is in it"
-    assert _refused(started, pipe) == "it is no file"
-    assert _refused(started, started.scratch) == "it is no file"
+    assert _refused(started, key) == "it contains no certificate"
+    assert _refused(started, pipe) == "it is not a regular file"
+    assert _refused(started, started.scratch) == "it is not a regular file"
     assert _refused(started, started.scratch / "gone") == "No such file or directory"
 
 

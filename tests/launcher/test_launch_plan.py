@@ -35,38 +35,38 @@ FULL = LaunchPlan(
 )
 
 WRONG = {
-    b"": "it is no plan of a launcher",
-    HEAD[:-1]: "it is no plan of a launcher",
-    b"x\x002\x00" + METHOD + END: "it is no plan of a launcher",
+    b"": "it is not a plan of a launcher",
+    HEAD[:-1]: "it is not a plan of a launcher",
+    b"x\x002\x00" + METHOD + END: "it is not a plan of a launcher",
     HEAD.replace(b"2", b"1") + METHOD + END: "it has version 1, and this program reads version 2",
-    HEAD: "end: it is missing",
-    HEAD + METHOD: "end: it is missing",
-    HEAD + METHOD + END[:-1]: "end: it is missing",
-    HEAD + END: "method: it is missing",
-    HEAD + METHOD + END + b"x": "end: something is behind it",
-    HEAD + METHOD + END + END: "end: something is behind it",
-    HEAD + METHOD + b"other\x001\x00x\x00" + END: "other: there is no such field",
-    HEAD + METHOD + b"engine\x001\x00x\x00" + END: "engine: there is no such field",
-    HEAD + METHOD + b"engine.other\x001\x00x\x00" + END: "engine.other: there is no such field",
-    HEAD + METHOD + b"other.client\x001\x00x\x00" + END: "other.client: there is no such field",
-    HEAD + METHOD + b"shims.enabled\x000\x00shims.enabled\x000\x00" + END: "shims.enabled: it is there twice",
-    HEAD + METHOD + METHOD + END: "method: it is there twice",
-    HEAD + METHOD + b"absent": "end: it is missing",
-    HEAD + METHOD + b"absent\x00": "absent: it ends in the middle",
-    HEAD + METHOD + b"absent\x003": "absent: it ends in the middle",
-    HEAD + METHOD + b"absent\x001\x00": "absent: it has another count of values",
-    HEAD + METHOD + b"absent\x001\x00/a": "absent: it ends in the middle",
-    HEAD + METHOD + b"absent\x00999999999999999\x00/a\x00" + END: "absent: it has another count of values",
-    HEAD + METHOD + b"artifacts\x001\x00a\x00" + END: "artifacts: it has another count of values",
-    HEAD + METHOD + b"proxy\x001\x00a\x00" + END: "proxy: it has another count of values",
-    HEAD + METHOD + b"project\x002\x00a\x00b\x00" + END: "project: it has another count of values",
-    HEAD + METHOD + b"project\x000\x00" + END: "project: it has another count of values",
+    HEAD: "end: missing",
+    HEAD + METHOD: "end: missing",
+    HEAD + METHOD + END[:-1]: "end: missing",
+    HEAD + END: "method: missing",
+    HEAD + METHOD + END + b"x": "end: followed by more data",
+    HEAD + METHOD + END + END: "end: followed by more data",
+    HEAD + METHOD + b"other\x001\x00x\x00" + END: "other: unknown field",
+    HEAD + METHOD + b"engine\x001\x00x\x00" + END: "engine: unknown field",
+    HEAD + METHOD + b"engine.other\x001\x00x\x00" + END: "engine.other: unknown field",
+    HEAD + METHOD + b"other.client\x001\x00x\x00" + END: "other.client: unknown field",
+    HEAD + METHOD + b"shims.enabled\x000\x00shims.enabled\x000\x00" + END: "shims.enabled: given twice",
+    HEAD + METHOD + METHOD + END: "method: given twice",
+    HEAD + METHOD + b"absent": "end: missing",
+    HEAD + METHOD + b"absent\x00": "absent: it is truncated",
+    HEAD + METHOD + b"absent\x003": "absent: it is truncated",
+    HEAD + METHOD + b"absent\x001\x00": "absent: wrong number of values",
+    HEAD + METHOD + b"absent\x001\x00/a": "absent: it is truncated",
+    HEAD + METHOD + b"absent\x00999999999999999\x00/a\x00" + END: "absent: wrong number of values",
+    HEAD + METHOD + b"artifacts\x001\x00a\x00" + END: "artifacts: wrong number of values",
+    HEAD + METHOD + b"proxy\x001\x00a\x00" + END: "proxy: wrong number of values",
+    HEAD + METHOD + b"project\x002\x00a\x00b\x00" + END: "project: wrong number of values",
+    HEAD + METHOD + b"project\x000\x00" + END: "project: wrong number of values",
     **{
-        HEAD + METHOD + b"absent\x00" + count + b"\x00/a\x00" + END: "absent: it has another count of values"
+        HEAD + METHOD + b"absent\x00" + count + b"\x00/a\x00" + END: "absent: wrong number of values"
         for count in (b"", b"-1", b"+1", b" 1", b"01", b"1 ", b"x", b"18446744073709551617")
     },
     **{
-        HEAD + METHOD + b"time\x001\x00" + time + b"\x00" + END: "time: it is no number, or out of range"
+        HEAD + METHOD + b"time\x001\x00" + time + b"\x00" + END: "time: not a number, or out of range"
         for time in (b"", b"-1", b"+1", b" 1", b"01", b"1 ", b"x", b"1" + b"0" * 15)
     },
 }

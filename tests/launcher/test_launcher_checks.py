@@ -35,7 +35,7 @@ def test_digests(tmp_path: Path, drive: Drive, length: int) -> None:
     said = f"sandbox: {tmp_path}/a was changed after it was rendered: render it again\n"
     assert drive(*words, "artifacts", status=125).stderr == said
     (tmp_path / "a").unlink()
-    assert drive(*words, "artifacts", status=125).stderr == f"sandbox: {tmp_path}/a can't be read\n"
+    assert drive(*words, "artifacts", status=125).stderr == f"sandbox: cannot read {tmp_path}/a\n"
 
 
 @pytest.mark.parametrize("fields", [(), ("shims.loopback=yes",)])
@@ -89,7 +89,7 @@ def test_a_limit_of_open_files_that_is_too_low(
         check=False,
     )
     assert ended.returncode == status
-    said = f"only {limit} files may be open here, and a sandbox needs 128: raise the limit (ulimit -n 128)"
+    said = f"the limit of open files is {limit}, and a sandbox needs 128: raise it (ulimit -n 128)"
     assert ended.stderr == (f"sandbox: {said}\n" if status else "")
 
 
@@ -190,11 +190,11 @@ def test_paths_are_as_they_were(tmp_path: Path, drive: Drive) -> None:
         "paths",
     )
     for field, name, said in (
-        ("there_directories", "f", "is of another kind than when this was rendered: render it again"),
-        ("there_files", "d", "is of another kind than when this was rendered: render it again"),
-        ("there_directories", "link", "is a link, and was none when this was rendered"),
-        ("there_files", "link", "is a link, and was none when this was rendered"),
-        ("there_directories", "none", "has gone since this was rendered: render it again"),
+        ("there_directories", "f", "changed its type after this was rendered: render it again"),
+        ("there_files", "d", "changed its type after this was rendered: render it again"),
+        ("there_directories", "link", "became a symbolic link after this was rendered"),
+        ("there_files", "link", "became a symbolic link after this was rendered"),
+        ("there_directories", "none", "was removed after this was rendered: render it again"),
         ("absent", "d", "appeared after this was rendered: render it again"),
         ("absent", "link", "appeared after this was rendered: render it again"),
     ):
@@ -255,10 +255,10 @@ def test_a_run_has_a_directory_of_this_user(tmp_path: Path, drive: Drive) -> Non
     assert made.parent == tmp_path / "state/sandwright/runs"
     for path in (made, made.parent, made.parents[1]):
         assert path.stat().st_mode & 0o7777 == 0o700
-    method, launcher, keeper, where, project = (made / "owner").read_text().splitlines()
+    method, launcher, monitor, where, project = (made / "owner").read_text().splitlines()
     own = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
     assert (method, launcher) == ("bwrap", f"{os.getpid()} {own}")
-    assert re.fullmatch(r"\d+ \d+", keeper)
+    assert re.fullmatch(r"\d+ \d+", monitor)
     assert where == f"{boot()} {pid_namespace()} {machine()}"
     assert re.fullmatch(r"[0-9a-f]{16}|-", project)
 

@@ -58,24 +58,24 @@ def test_plans(harness: Path) -> None:
         HEAD: "0",
         HEAD + record(): "1",
         HEAD + record() + record(b"own", b"/", b"", b"o"): "2",
-        b"": "it is no plan of mounts",
-        HEAD[:-1]: "it is no plan of mounts",
-        b"x\x001\x00": "it is no plan of mounts",
-        b"sandwright-mounts\x002\x00": "it has another version",
-        (HEAD + record())[:-1]: "it ends in the middle",
-        HEAD + b"read\0/a\0": "it ends in the middle",
-        HEAD + record(kind=b"reads"): "a kind of mount that is not known",
-        HEAD + record(flags=b"x"): "a flag that is not known",
+        b"": "it is not a mount plan",
+        HEAD[:-1]: "it is not a mount plan",
+        b"x\x001\x00": "it is not a mount plan",
+        b"sandwright-mounts\x002\x00": "unsupported version",
+        (HEAD + record())[:-1]: "it is truncated",
+        HEAD + b"read\0/a\0": "it is truncated",
+        HEAD + record(kind=b"reads"): "unknown kind of mount",
+        HEAD + record(flags=b"x"): "unknown flag",
         HEAD + record(source=b""): "a mount without its path on the host",
     }
     bad = (b"", b"a", b"//", b"/a/", b"/a//b", b"/a/../b", b"/.", b"/..", b"/a/.")
-    told |= {HEAD + record(target=path): "a path that is not absolute and plain" for path in bad}
+    told |= {HEAD + record(target=path): "a path that is not absolute and normalized" for path in bad}
     assert fed(harness, [b"m" + each for each in told]) == list(told.values())
 
 
 @pytest.mark.needs("cc")
 def test_what_is_seen_at_a_path(harness: Path) -> None:
-    """What lies over something hides what is below that too."""
+    """A mount hides everything below its path."""
     assert fed(harness, [b"i" + each for each in (LINES, b"", b"1 2 3\n")]) == [
         "1 5 20 24 24 23",
         "0 0",
@@ -190,13 +190,13 @@ def test_filters_that_are_not_known(harness: Path) -> None:
 
 
 def frame(kind: bytes, *numbers: int, body: bytes = b"") -> bytes:
-    """One of the line to a kernel of its own."""
+    """A frame of the line to a guest kernel."""
     content = struct.pack(f"<{len(numbers)}i", *numbers) + body
     return kind + struct.pack("<I", len(content)) + content
 
 
 def test_each_frame_of_the_line_has_its_own_letter() -> None:
-    """Two meanings in two functions are no mistake to a compiler."""
+    """A compiler does not notice two meanings of a letter in two functions."""
     source = (LAUNCH.source / "line.h").read_text().partition("enum frame {")[2].partition("};")[0]
     letters = re.findall(r"= '(.)'", source)
     assert len(letters) == len(set(letters)) > 30
@@ -297,7 +297,7 @@ def test_what_proc_tells_of_a_caller(harness: Path) -> None:
 @pytest.mark.needs("cc")
 @pytest.mark.parametrize("name", sorted(each.name for each in CORPUS.iterdir()))
 def test_hostile_bytes(harness: Path, name: str) -> None:
-    """Every beginning of what is right, and mutations of it. A fuzzer starts from the same."""
+    """All prefixes of valid input, and mutations of it. A fuzzer starts from the same inputs."""
     right = (CORPUS / name).read_bytes()
     chance = random.Random(right)
     inputs = [right[:length] for length in range(len(right))]
@@ -322,7 +322,7 @@ def test_what_a_fuzzer_found(harness: Path) -> None:
 @pytest.mark.skipif(not THOROUGH, reason="clang is big, and only `invoke test --thorough` asks for it")
 @pytest.mark.needs("clang")
 def test_the_fuzzer_finds_nothing(tmp_path: Path) -> None:
-    """In a minute, from where longer runs ended."""
+    """The fuzzer runs for a minute, from the corpus of longer runs."""
     fuzzer = built(tmp_path / "fuzzer", "clang", "-fsanitize=fuzzer,address,undefined")
     for number, each in enumerate(found()):
         (tmp_path / f"found-{number}").write_bytes(each)

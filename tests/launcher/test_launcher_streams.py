@@ -95,7 +95,7 @@ def test_statuses_and_order(shell: Shell, tmp_path: Path) -> None:
 
 def test_what_can_not_be_written(shell: Shell) -> None:
     said = shell("L echo x >/dev/full; echo $?", errors=True)
-    assert said == "1\nsandbox: standard output can't be written: No space left on device\n"
+    assert said == "1\nsandbox: cannot write standard output: No space left on device\n"
     assert shell("L sh -c 'echo x; exit 4' >/dev/full; echo $?", errors=True).startswith("4\n")
     assert (
         shell("L sh -c 'trap \"\" PIPE; while echo x; do :; done; exit 5' >/dev/full 2>&1; echo $?") == "5\n"
@@ -144,7 +144,7 @@ def test_the_copier_ends_with_its_launcher(
 
 
 def test_the_copier_has_nothing_else_open(tmp_path: Path, driver: Path, environ: dict[str, str]) -> None:
-    """No lock, no descriptor of somebody's."""
+    """The copier holds no lock, and no inherited descriptor."""
     words = [
         str(driver),
         f"directory={tmp_path}",

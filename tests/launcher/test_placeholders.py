@@ -155,7 +155,7 @@ def test_who_replaces_a_directory_after_it_was_killed_has_nothing_removed_elsewh
 def test_the_last_removes_those_of_all(
     project: Path, words: list[str], start: Start, tmp_path: Path, *, killed: bool
 ) -> None:
-    """Of runs with other policies, too, and of such that were killed."""
+    """The last run removes the placeholders of runs with other policies and of killed runs."""
     before = _tree(project)
     other = _words(project, ".envrc", ".idea", files=(".git/commondir=.", ".git/other=x"))
     one = start(*words, *SET_UP, "wait", "remove")
@@ -334,7 +334,7 @@ def test_where_modes_are_not_kept_they_go_too(
 def test_who_watches_the_project_is_woken_as_little_as_can_be(
     project: Path, words: list[str], start: Start
 ) -> None:
-    """Once when one is made, and once when it goes; not at all by runs beside another."""
+    """Watchers of the project get one event when a placeholder is created and one when it is removed."""
     with _watched(project) as root, _watched(project / ".git") as git:
         one = start(*words, *SET_UP, "wait", "remove")
         assert root() == [CREATE] * 2
@@ -381,7 +381,7 @@ def test_who_holds_the_lock_is_named(project: Path, words: list[str], drive: Dri
     finally:
         os.close(descriptor)
     name = Path("/proc/self/comm").read_text().strip()
-    said = f"sandbox: the project can not be locked, as it is by process {os.getpid()} ({name}): wait"
+    said = f"sandbox: the project is locked by process {os.getpid()} ({name}): wait"
     assert ended.stderr.startswith(said)
 
 

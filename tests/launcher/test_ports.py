@@ -68,7 +68,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="other users' sandboxe
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """One that every user can reach."""
+    """A directory that every user can reach."""
     with tempfile.TemporaryDirectory(prefix="sandwright-ports-", ignore_cleanup_errors=True) as made:
         image = Path(made, "image")
         for name in ("bin", "dev", "etc", "proc", "run", "sys", "tmp", "usr", "var"):
@@ -155,27 +155,27 @@ def test_a_port_that_another_run_exposes_is_left_to_it(place: PortsPlace) -> Non
     "place", [pytest.param("docker as a user", marks=pytest.mark.needs("docker", "busybox"))], indirect=True
 )
 def test_docker_without_root_starts_nothing(place: PortsPlace) -> None:
-    """The network of its containers is root's, and can't be entered."""
+    """The network of its containers is root's, and cannot be entered."""
     found = place.run(f"mode: none, expose: [{free_port()}]", "true")
     said = "sandbox: network.expose needs to enter the container's network: root, with Docker\n"
     assert (found.returncode, found.stdout, found.stderr) == (125, "", said)
 
 
 @pytest.mark.parametrize("place", [BWRAP], indirect=True)
-@pytest.mark.parametrize("role", ["launcher", "keeper", "both"])
+@pytest.mark.parametrize("role", ["launcher", "monitor", "both"])
 def test_the_port_is_free_when_the_run_was_killed(place: PortsPlace, role: str) -> None:
     port = free_port()
     with place.running(f"mode: none, expose: [{port}]", busybox_server(port) + "wait") as running:
         until(lambda: ask("127.0.0.1", port), "the server is there")
-        keepers = children_of(running.pid)
+        monitors = children_of(running.pid)
         if role == "both":
             running.send_signal(signal.SIGSTOP)  # so that neither sees the other's end, and ends itself
-        for process_ in {"launcher": [], "keeper": keepers, "both": keepers}[role]:
+        for process_ in {"launcher": [], "monitor": monitors, "both": monitors}[role]:
             os.kill(process_, signal.SIGKILL)
-        if role != "keeper":
+        if role != "monitor":
             running.kill()
         until(lambda: _is_free(port), "the port is free")
-        until(lambda: not any(Path(f"/proc/{each}/exe").exists() for each in keepers), "it has cleaned up")
+        until(lambda: not any(Path(f"/proc/{each}/exe").exists() for each in monitors), "it has cleaned up")
 
 
 def _is_free(port: int) -> bool:
@@ -252,7 +252,7 @@ def test_a_sandbox_gets_no_descriptor_and_sees_no_process(place: PortsPlace) -> 
 
 @pytest.mark.parametrize("place", [BWRAP], indirect=True)
 def test_a_run_with_ports_ends_with_its_command(place: PortsPlace) -> None:
-    """Nobody's standard output is held by who carries."""
+    """The relays do not hold the command's standard output open."""
     with host_server(b"x") as (port, _):
         words = [
             str(place.launch(f"mode: none, localhost: [{port}]")),

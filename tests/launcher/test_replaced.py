@@ -22,7 +22,7 @@ RUNS = 12
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """Not below /tmp, which is another one inside."""
+    """A home outside /tmp, because the sandbox has a separate /tmp."""
     made = Path(tempfile.mkdtemp(prefix="sandwright-test-", dir="/var/tmp"))
     yield made
     shutil.rmtree(made)

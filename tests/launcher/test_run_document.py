@@ -59,21 +59,21 @@ def test_it_gets_the_status(launcher: Path) -> None:
     [
         ("x", b"", "--run needs the number of a descriptor"),
         ("-1", b"", "--run needs the number of a descriptor"),
-        ("77", b"", "the run document can't be read: No such file or directory"),
-        ("9", b"", "the run document: it is no run document"),
+        ("77", b"", "cannot read the run document: No such file or directory"),
+        ("9", b"", "the run document: it is not a run document"),
         ("9", b"sandwright-run\0002\0end\0", "the run document: it has version 2"),
-        ("9", b"sandwright-run\0001\0post_run\0001\0/bin/echo\0", "the run document: end: it is missing"),
+        ("9", b"sandwright-run\0001\0post_run\0001\0/bin/echo\0", "the run document: end: missing"),
         (
             "9",
             b"sandwright-run\0001\0method\0001\0bwrap\0end\0",
-            "the run document: method: there is no such",
+            "the run document: method: unknown field",
         ),
     ],
 )
 def test_a_document_that_is_none(
     launcher: Path, tmp_path: Path, descriptor: str, content: bytes, said: str
 ) -> None:
-    """Nothing is run, and nothing at the end."""
+    """Neither the command nor the post-run command is started."""
     (tmp_path / "document").write_bytes(content)
     opened = (tmp_path / "document", launcher, "--run", descriptor, "true")
     ended = subprocess.run(
@@ -102,4 +102,4 @@ def test_what_is_written_is_read() -> None:
 def test_one_that_cant_be_started_leaves_the_status(launcher: Path) -> None:
     ended = _ended(launcher, "/nonexistent", "x")
     assert (ended.returncode, ended.stdout) == (125, "")
-    assert "sandbox: /nonexistent can't be started: No such file or directory" in ended.stderr
+    assert "sandbox: cannot start /nonexistent: No such file or directory" in ended.stderr

@@ -61,7 +61,7 @@ PROGRAMS = {"oci": "runc", "gvisor": "runsc"}
 
 @dataclass
 class Launcher:
-    """A rendered launcher, and a runtime of ours that writes down what it gets."""
+    """A rendered launcher, and a stand-in runtime that records its input."""
 
     method: str
     scratch: Path
@@ -97,7 +97,7 @@ class Launcher:
         )
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
-        """In a process group of its own, up to the first line that the command says."""
+        """Start it in a separate process group, and wait for the command's first line."""
         running = subprocess.Popen(
             [self.folder / "launch", *words],
             env=self.environment,
@@ -218,11 +218,11 @@ def test_what_a_runtime_would_change_is_refused(method: str, name: str, raw: byt
     launcher.fake()
     text = os.fsdecode(raw)
     refused = launcher.run("rm", text)
-    said = f"sandbox: an argument of the command is not UTF-8, and {name} takes nothing else\n"
+    said = f"sandbox: an argument of the command is not valid UTF-8, which {name} requires\n"
     assert (refused.returncode, refused.stderr) == (125, said)
     launcher.environment["ODD"] = text
     refused = launcher.run("true")
-    said = f"sandbox: the variable ODD is not UTF-8, and {name} takes nothing else\n"
+    said = f"sandbox: the variable ODD is not valid UTF-8, which {name} requires\n"
     assert (refused.returncode, refused.stderr) == (125, said)
     assert not (launcher.made / "words").exists()
 
@@ -249,7 +249,7 @@ def test_every_form_of_a_configuration_stays_json(limits: str, variables: str, m
 
 
 def test_what_lies_at_the_root(make: Make) -> None:
-    """Links stay what they are, directories and files are mounted, anything else is not there."""
+    """Links stay links, directories and files are mounted, and other entries are missing."""
     launcher = make("oci")
     image = launcher.scratch / "image"
     (image / "file").write_text("kept in the image")
@@ -375,7 +375,7 @@ def test_mount_points_are_the_image_s(kind: str, make: Make) -> None:
     if kind.startswith("there"):
         assert (ended.returncode, ended.stderr) == (0, "")
     else:
-        said = "sandbox: the image has no /usr/data/point to mount on, or a link there: in /usr and "
+        said = "sandbox: the image has no /usr/data/point to mount on, or a symbolic link there, and nothing "
         assert (ended.returncode, ended.stderr[: len(said)]) == (125, said)
         assert not (launcher.made / "words").exists()
 
@@ -400,7 +400,7 @@ def test_there_is_no_image(make: Make) -> None:
         launcher.environment["SANDWRIGHT_ROOTFS"] = given
         ended = launcher.run("true")
         assert ended.returncode == 125
-        assert f"there is no {given or launcher.folder / 'rootfs'}: set SANDWRIGHT_ROOTFS" in ended.stderr
+        assert f"{given or launcher.folder / 'rootfs'} does not exist: set SANDWRIGHT_ROOTFS" in ended.stderr
 
 
 # ---- with the runtimes themselves
@@ -451,7 +451,7 @@ def test_places_in_var_that_can_not_be_made(kind: str, make: Make) -> None:
             for number in range(300):
                 (image / "var" / "lib" / str(number)).touch()
     ended = launcher.run("true")
-    said = "more than 256 names" if kind == "too many names" else "has no /var/lib/ci/job to mount on"
+    said = "more than 256 entries" if kind == "too many names" else "has no /var/lib/ci/job to mount on"
     assert (ended.returncode, said in ended.stderr) == (125, True), ended.stderr
     assert not (launcher.made / "words").exists()
     assert launcher.runs() == []
@@ -504,13 +504,13 @@ def _of(launcher: Launcher) -> list[int]:
 
 
 def _victims(launcher: Launcher, running: subprocess.Popen[bytes], who: str) -> list[int]:
-    keeper = next(pid for pid in children(running.pid) if children(pid))
-    runtime = [pid for pid in children(keeper) if program(pid) == PROGRAMS[launcher.method]]
+    monitor = next(pid for pid in children(running.pid) if children(pid))
+    runtime = [pid for pid in children(monitor) if program(pid) == PROGRAMS[launcher.method]]
     assert runtime
-    return {"launcher": [running.pid], "keeper": [keeper], "runtime": runtime}[who]
+    return {"launcher": [running.pid], "monitor": [monitor], "runtime": runtime}[who]
 
 
-@pytest.mark.parametrize("who", ["launcher", "keeper", "runtime"])
+@pytest.mark.parametrize("who", ["launcher", "monitor", "runtime"])
 def test_whoever_is_killed_leaves_nothing(who: str, started: Launcher) -> None:
     running = started.start("sh", "-c", f"echo up; sleep {started.mark} & sleep {started.mark}")
     for pid in _victims(started, running, who):
@@ -523,7 +523,7 @@ def test_whoever_is_killed_leaves_nothing(who: str, started: Launcher) -> None:
 
 @pytest.mark.parametrize(
     ("started", "who", "delay"),
-    covering(covering(RUNTIMES, ["launcher", "keeper"], thorough=True), range(0, 6, 1 if THOROUGH else 2)),
+    covering(covering(RUNTIMES, ["launcher", "monitor"], thorough=True), range(0, 6, 1 if THOROUGH else 2)),
     indirect=["started"],
 )
 def test_who_is_killed_while_it_starts(who: str, delay: int, started: Launcher) -> None:
@@ -536,8 +536,8 @@ def test_who_is_killed_while_it_starts(who: str, delay: int, started: Launcher) 
     )
     until(lambda: bool(started.runs()), "it does not start")
     time.sleep(delay * 0.03)
-    keeper = next((pid for pid in children(running.pid) if children(pid)), running.pid)
-    os.kill(running.pid if who == "launcher" else keeper, signal.SIGKILL)
+    monitor = next((pid for pid in children(running.pid) if children(pid)), running.pid)
+    os.kill(running.pid if who == "launcher" else monitor, signal.SIGKILL)
     assert running.wait(WAIT) in (-9, 125, 137)
     until(lambda: started.runs() == [] and _of(started) == [], f"something is left of {who}")
     assert started.run("true").returncode == 0
@@ -582,8 +582,8 @@ def test_the_directory_of_a_container_that_goes_on_stays(
     project = started.scratch / "home" / "p"
     loop = "while :; do echo x > .envrc; mkdir .husky; sleep 0.1; done 2>/dev/null"
     running = started.start("sh", "-c", f"cd {project}; sleep {started.mark} & echo up; {loop}")
-    # The launcher is killed last: its death would have the kernel continue a stopped keeper (setpgid(2)).
-    both = [*_victims(started, running, "keeper"), running.pid]
+    # The launcher is killed last: its death would have the kernel continue a stopped monitor (setpgid(2)).
+    both = [*_victims(started, running, "monitor"), running.pid]
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for each in both:
             os.kill(each, number)

@@ -112,7 +112,7 @@ def test_nobody_else_hands_over_a_listener(make: Make) -> None:
                 assert other.recv(1) == b"", "it is let go"
         os.close(folder)
         said = running.communicate(timeout=WAIT)[1].decode()
-    assert f"process {os.getpid()} connected, and is none of the run's" in said
+    assert f"process {os.getpid()} connected, which does not belong to the run" in said
     assert not file.exists()
 
 

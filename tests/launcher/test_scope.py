@@ -37,7 +37,7 @@ PEER = struct.Struct("3i")
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """With an image, `state` of the user's, a `cgroup` of version 2, and the launcher with limits."""
+    """An image, the user's `state`, a `cgroup` of version 2, and the launcher with limits."""
     with scratch_directory(Path("/tmp")) as made:
         made.chmod(0o755)
         for name in ("dev", "etc", "proc", "run", "sys", "tmp", "usr", "var"):

@@ -45,7 +45,7 @@ HELD = "Permission denied"
 
 @dataclass(frozen=True)
 class Places:
-    """What a policy shows, `seen`, and what it doesn't, `secret`, beside its project."""
+    """The paths that a policy shows (`seen`) and hides (`secret`), beside its project."""
 
     base: Path
 
@@ -72,7 +72,7 @@ class Places:
 
 @contextlib.contextmanager
 def planted() -> Iterator[Places]:
-    """Not in /tmp, which the sandbox has for itself, and may write with all below."""
+    """Files outside /tmp, because the sandbox has a separate, writable one."""
     where = "/srv" if os.access("/srv", os.W_OK) else "/var/tmp"
     with tempfile.TemporaryDirectory(prefix="sandwright-test-", dir=where) as base:
         Path(base).chmod(0o755)
@@ -238,7 +238,7 @@ ACCOUNT: dict[str, tuple[Callable[[Places], Weaken], str]] = {
 
 @pytest.fixture(scope="module")
 def owned() -> Iterator[Places]:
-    """With an account for the project: one for all tests, as those of other workers wait while it is made."""
+    """A project with an account: one for all tests, as those of other workers wait while it is made."""
     with planted() as made:
         owner = account_for(str(made.project), os.geteuid())
         with accounts_change():

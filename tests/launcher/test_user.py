@@ -47,7 +47,7 @@ POINTS = 1000 if THOROUGH else 8
 
 @dataclass(frozen=True)
 class Person:
-    """A project of somebody's who is not root, whose `sudo` stands in for the real one."""
+    """The project of a user other than root, with a stand-in for `sudo`."""
 
     project: Project
     bin: Path
@@ -73,7 +73,7 @@ class Person:
         return started.returncode, out, said
 
     def hook(self, script: str) -> contextlib.AbstractContextManager[None]:
-        """What root does between the launcher's two halves."""
+        """The commands that root runs between the launcher's two halves."""
         return _hook(self.bin / "hook", script)
 
 
@@ -116,7 +116,7 @@ def person() -> Iterator[Person]:
 
 
 def test_somebody_becomes_the_account_by_sudo(person: Person) -> None:
-    """The environment is no argument of it, and the status is the command's."""
+    """The environment is not passed as arguments, and the status is the command's."""
     script = 'id -un; echo "$TERM"; tr "\\0" " " </proc/1/cmdline; exit 7'
     status, out, said = person.run("sh", "-c", script, TERM="only-here", LOST="lost")
     assert (status, out.decode().split()[:2], said) == (7, [person.account.name, "only-here"], b"")
@@ -155,7 +155,7 @@ def test_root_s_half_takes_nothing_from_another_program(person: Person) -> None:
             stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT, check=False,
         )  # fmt: skip
         assert (ended.returncode, ended.stdout) == (125, b"")
-        assert b"the launcher is gone" in ended.stderr
+        assert b"the launcher has exited" in ended.stderr
         assert not ran.exists()
 
 
@@ -172,7 +172,7 @@ def test_root_s_half_looks_at_the_artifacts_itself(person: Person, name: str) ->
 
 
 def test_no_link_of_the_account_s_is_followed(person: Person) -> None:
-    """Something is replaced between the launcher's checks and root's mounts."""
+    """A file is replaced by a link between the launcher's checks and root's mounts."""
     git, asked, other = person.project.root / ".git", person.bin / "asked", person.bin / "other"
     (other / "hooks").mkdir(parents=True)
     change = f"mv {git} {git}.before && ln -s {other} {git}"
@@ -191,9 +191,9 @@ def test_no_link_of_the_account_s_is_followed(person: Person) -> None:
     [
         ([b"unknown", b"/x"], b"the plan has an unknown step 'unknown'"),
         ([b"bind", b"/"], b"the plan ends too early"),
-        ([b"bind", b"/no/such", b"/"], b"/no/such can't be shown: No such file or directory"),
-        ([b"tmpfs", b"/../../etc", b"0755"], b"/../../etc can't be mounted: Cross-device link"),
-        ([b"symlink", b"x", b"/../../tmp/x"], b"can't be made"),
+        ([b"bind", b"/no/such", b"/"], b"cannot show /no/such inside: No such file or directory"),
+        ([b"tmpfs", b"/../../etc", b"0755"], b"/../../etc: Cross-device link"),
+        ([b"symlink", b"x", b"/../../tmp/x"], b"cannot create "),
     ],
     ids=["no-step", "too-short", "no-source", "above", "link-above"],
 )
@@ -233,7 +233,7 @@ def test_a_script_without_a_first_line_is_a_shell_s(person: Person) -> None:
 
 
 def test_what_root_runs_ends_with_sudo(person: Person) -> None:
-    """Its launcher, which is not root, can't end it by a signal."""
+    """The launcher, which is not root, cannot signal the root half."""
     word = f"{os.getpid()}271828"
     with person.start("sh", "-c", f"echo begun; sleep {word}") as started:
         assert started.stdout is not None

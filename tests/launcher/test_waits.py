@@ -51,7 +51,7 @@ def _engine(tmp_path: Path, environ: dict[str, str], waits: str) -> None:
     environ["PATH"] = f"{tmp_path}/bin:{environ['PATH']}"
 
 
-def _keeper(launcher: int) -> int:
+def _monitor(launcher: int) -> int:
     return next(each for each in children(launcher) if os.getpgid(each) == each)
 
 
@@ -70,7 +70,7 @@ def _nobody_has(launcher: Path) -> bool:
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("who", ["launcher", "command"])
 def test_a_watch_that_is_stopped(who: str, tmp_path: Path, program: Path, environ: dict[str, str]) -> None:
-    """It is asked once more when the run ends. Who doesn't answer is ended, and so was the run."""
+    """The watch is asked once more when the run ends. Without an answer, watch and run are ended."""
     launcher = _rendered(tmp_path, program, "bwrap")
     with subprocess.Popen(
         [launcher, "sh", "-c", "echo up; read x"], env=environ,
@@ -79,7 +79,7 @@ def test_a_watch_that_is_stopped(who: str, tmp_path: Path, program: Path, enviro
         assert running.stdin is not None
         assert running.stdout is not None
         assert running.stdout.readline() == b"up\n"
-        below = children(_keeper(running.pid))
+        below = children(_monitor(running.pid))
         for each in below:
             threads = len(list(Path(f"/proc/{each}/task").iterdir()))
             if Path(f"/proc/{each}/comm").read_text() == f"{launcher.name}\n" and threads == 1:
@@ -129,8 +129,8 @@ def test_a_watch_that_never_begins(tmp_path: Path, program: Path, environ: dict[
     launcher = _rendered(tmp_path, program, "docker")
 
     def act(run: tracing.Traced) -> bool:
-        keepers = [each for each in run.processes if each != run.main and os.getpgid(each) == each]
-        watches = [each for keeper in keepers for each in children(keeper)]
+        monitors = [each for each in run.processes if each != run.main and os.getpgid(each) == each]
+        watches = [each for monitor in monitors for each in children(monitor)]
         for each in (*watches[:1], *([run.main] if watches else [])):
             os.kill(each, signal.SIGSTOP if each != run.main else signal.SIGKILL)
         return bool(watches)

@@ -32,7 +32,7 @@ _libc.ptrace.restype = ctypes.c_long
 
 
 def become_subreaper(*, yes: bool = True) -> None:
-    """Have all orphans below this process become its children (prctl(2)), or no longer."""
+    """Make this process the parent of all orphans below it (prctl(2)), or stop that."""
     _libc.prctl(SUBREAPER, int(yes), 0, 0, 0)
 
 
@@ -208,7 +208,7 @@ def _with_descendants(processes: Collection[int]) -> set[int]:
 
 
 def did(processes: Collection[int]) -> str:
-    """How often each has given up the processor: the same where nothing happens."""
+    """How often each process has given up the processor: the same where nothing happens."""
     told = []
     for each in processes:
         with contextlib.suppress(OSError):
@@ -218,7 +218,7 @@ def did(processes: Collection[int]) -> str:
 
 
 def state(process: int) -> str:
-    """What it is, and what it waits for: its state, its call, where it is in the kernel."""
+    """The state of a process and the reason why it waits: its state, its call, where it is in the kernel."""
     own, told = Path(f"/proc/{process}"), [f"process {process}"]
     for name in ("cmdline", "status", "wchan", "syscall", "stack"):
         with contextlib.suppress(OSError):

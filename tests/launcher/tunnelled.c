@@ -1,4 +1,5 @@
-/* Feeds what reads the line to a kernel of its own: a part of the harness of its own, as names of line.h are others' too. */
+/* Feeds tunnels.c with frames of the line to a guest kernel: a separate file of the harness, because names of line.h
+ * also occur in others. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -9,7 +10,7 @@
 static const char said[100];
 static int far_ends[2 * TUNNELS_EACH + 1], far_count, asked;
 
-/* By its number a port leads nowhere, or somewhere later, or to somebody who has said something. */
+/* The port's remainder modulo 3 decides: 0 connects to a peer that has sent data, 1 fails, 2 answers later. */
 static int reach_any(int32_t number, unsigned short port)
 {
     int ends[2];
@@ -35,7 +36,8 @@ static void check_tunnels(const struct tunnels *tunnels, const struct bytes *out
 
 bool feed_tunnels(char *content, size_t length, size_t *taken);
 
-/* Frames, to an end of the line that is inside or outside. Nobody takes what this end says. How many were taken. */
+/* The first byte selects the inner or outer end of the line, and frames follow. The output is not read. Sets `taken` to
+ * the number of accepted frames. */
 bool feed_tunnels(char *content, size_t length, size_t *taken)
 {
     static struct tunnels tunnels;

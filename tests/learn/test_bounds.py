@@ -65,7 +65,7 @@ FLOORS = {
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Not below /tmp, which is the sandbox's own."""
+    """A home outside /tmp, because the sandbox has a separate /tmp."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         for name in TREE:
             place = Path(folder, name)

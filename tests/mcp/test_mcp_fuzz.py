@@ -146,7 +146,7 @@ def random_message(draw: random.Random) -> bytes:
 
 
 def lax_readings(text: bytes) -> Iterator[dict[str, Any]]:
-    """What readers make of a text: the first or last of two keys wins, or the case of keys is nothing."""
+    """Readings of a text: the first or last of two keys wins, or the case of keys does not matter."""
 
     def first(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         return dict(reversed(pairs))
@@ -249,7 +249,7 @@ def read_events(stream: bytes) -> list[str]:
 
 
 def filtered(parts: list[bytes]) -> tuple[bytes, bool]:
-    """What passes, and whether the stream came to its end."""
+    """The output of the filter, and whether the stream came to its end."""
     events = EventFilter(lambda data: server_message(data, allows))
     passed = b""
     for part in parts:
@@ -317,7 +317,7 @@ def random_request(draw: random.Random) -> bytes:
 
 @contextlib.contextmanager
 def upstream(answer: Callable[[], bytes]) -> Iterator[tuple[int, list[bytes]]]:
-    """A server that takes whatever comes: its port, and what came, one item a connection."""
+    """A server that accepts any data: its port, and what came, one item a connection."""
     came: list[bytes] = []
     listener = socket.create_server(("127.0.0.1", 0), backlog=64)
 
@@ -348,7 +348,7 @@ def upstream(answer: Callable[[], bytes]) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def exchange(request: bytes, settings: FilterSettings) -> bytes:
-    """What a connection gets for some bytes. Any other error than one of the wire's is a fault."""
+    """The response to some bytes on a connection. Any other error than one of the wire's is a fault."""
     inside, ours = socket.socketpair()
     with inside, ours:
         inside.sendall(request)

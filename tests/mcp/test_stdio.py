@@ -21,7 +21,7 @@ LISTED = frozenset(("search", "get_issue"))
 
 
 class Seen:
-    """What was decided."""
+    """The decisions of the filter."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []
@@ -46,12 +46,12 @@ class Pair:
         self.filter = StdioFilter(LISTED.__contains__, self.seen)
 
     def client(self, *lines: object) -> tuple[list[bytes], list[bytes]]:
-        """What the server and the client get for lines of the client."""
+        """The output to server and client for lines of the client."""
         self.filter.read_client(b"".join(text(each) + b"\n" for each in lines))
         return self.taken()
 
     def server(self, *lines: object) -> tuple[list[bytes], list[bytes]]:
-        """The same for lines of the server."""
+        """The output to server and client for lines of the server."""
         self.filter.read_server(b"".join(text(each) + b"\n" for each in lines))
         return self.taken()
 

@@ -42,7 +42,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[EngineHost]:
 
 @pytest.fixture
 def name(engine: EngineHost) -> Iterator[str]:
-    """The name of an image that nobody else has."""
+    """A unique name for an image."""
     name = f"loading-{uuid.uuid4().hex[:12]}"
     yield name
     engine.run("rmi", "--force", f"sandwright/{name}:latest", check=False)

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who build
 
 @pytest.fixture
 def built(tmp_path: Path) -> Path:
-    """What root built, in a directory that everybody may enter."""
+    """Images that root built, in a directory that every user may enter."""
     for above in (tmp_path, *tmp_path.parents):
         if above.stat().st_uid == 0 and above.name.startswith(("pytest", "popen", "test")):
             above.chmod(above.stat().st_mode | 0o111)
@@ -40,7 +40,7 @@ def built(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def policy(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ResolvedPolicy]:
-    """A policy of somebody else than root, who this process is for the length of a test."""
+    """A policy of a user other than root, as whom this process runs during a test."""
     home = tmp_path / "home"
     home.mkdir()
     for name, value in (("HOME", str(home)), (BUILD, str(built))):
@@ -76,7 +76,7 @@ def test_it_is_unpacked_into_the_users_cache(policy: ResolvedPolicy, built: Path
 
 
 def test_it_is_unpacked_beside_where_root_has_unpacked_already(policy: ResolvedPolicy, built: Path) -> None:
-    """Root's store is closed to others, and is no reason to fail."""
+    """Root's store is closed to others, which is not a reason to fail."""
     os.seteuid(0)
     (built / "rootfs").mkdir(mode=0o700)
     os.seteuid(NOBODY)

@@ -27,7 +27,7 @@ GIT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM"
 
 @pytest.fixture
 def project(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Of an ordinary user, who runs this."""
+    """A project of a normal user, as whom this process runs."""
     home = Path(tempfile.mkdtemp(prefix="sandwright-test-", dir="/var/tmp"))
     root = home / "p"
     root.mkdir()

@@ -20,7 +20,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory outside the project, from whose files all modules were loaded."""
+    """A directory outside the project that all modules seem to be loaded from."""
     found = tmp_path / "packages"
     found.mkdir()
     (tmp_path / "project").mkdir()

@@ -72,7 +72,7 @@ def test_the_git_file_of_a_submodule_stays(repo: Path) -> None:
 
 @pytest.mark.parametrize("version", ["2", "3", "4"])
 def test_one_that_is_not_checked_out_is_not_made(repo: Path, version: str) -> None:
-    """Git enters a directory that the index has as a repository as soon as one is there."""
+    """Git would enter a directory that the index lists as a repository as soon as one exists."""
     (repo / "file").write_text("x" * 100)
     (repo / "new").write_text("x")
     _git(repo, "add", "file")

@@ -139,7 +139,7 @@ class Import:
 
     @property
     def room(self) -> str:
-        """The room it is from; empty for what is not ours."""
+        """The room of the imported module; empty for what is not ours."""
         top, _, rest = self.module.partition(".")
         return rest.partition(".")[0] if top == "sandwright" else top if top == SEPARATE.name else ""
 

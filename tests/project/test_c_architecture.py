@@ -38,7 +38,7 @@ def _included(name: str, texts: Mapping[str, str], seen: set[str]) -> Iterator[s
 
 
 def uses(texts: Mapping[str, str]) -> dict[str, set[str]]:
-    """For each C file, those whose functions and variables it names, declared in a header that it reads."""
+    """For each C file, the files whose functions and variables it uses through a header."""
     code = {name: _code(text) for name, text in texts.items()}
     sources = {name: text for name, text in code.items() if name.endswith(".c")}
     defined = {

@@ -23,7 +23,7 @@ def _build(root: Path, site: Path) -> None:
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pages, and what they link to."""
+    """A copy of the pages and of the files to which they link."""
     root = tmp_path_factory.mktemp("copied")
     shutil.copytree(ROOT / "docs", root / "docs", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("README.md", "pyproject.toml", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"):

@@ -183,6 +183,19 @@ def test_no_variable_of_the_environment_has_a_retired_word() -> None:
     assert not names & (words | RETIRED.keys())
 
 
+def test_c_sources_have_no_retired_word() -> None:
+    """`monitor`, `stop_fd`, and names that say what a loop waits for (docs/glossary.md)."""
+    retired = re.compile(r"\b\w*(?:keeper|KEEPER|bell|BELL)\w*\b|\b(?:attend|ring)\b")
+    sources = [path for ending in ("*.c", "*.h") for path in (ROOT / "builder").rglob(ending)]
+    assert len(sources) > 100
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in sources
+        for match in retired.finditer(re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL))
+    ]
+    assert found == []
+
+
 def test_retired_modules_are_gone() -> None:
     parts = {part for module in modules() for part in module.name.removesuffix(".py").split("/")}
     assert len(parts) > 300

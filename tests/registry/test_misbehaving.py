@@ -103,7 +103,7 @@ def send(repository: Repository) -> bool:
 
 
 def send_in_chunks(repository: Repository, content: bytes = BLOB, size: int = 1 << 19) -> None:
-    """As `push_blob`, in chunks that are small enough for a test."""
+    """Send like `push_blob`, in chunks that are small enough for a test."""
     descriptor = sha256_descriptor(OCTETS, content)
     Upload(
         repository.client,
@@ -117,7 +117,7 @@ def send_in_chunks(repository: Repository, content: bytes = BLOB, size: int = 1 
 
 
 def held(registry: StandIn) -> None:
-    """Have the registry hold the blob, and the manifest under the tag `latest`."""
+    """Store the blob in the registry, and the manifest under the tag `latest`."""
     registry.content.blobs[digest_of(BLOB)] = BLOB
     registry.content.manifests[digest_of(MANIFEST)] = (MANIFEST_TYPE, MANIFEST)
     registry.content.tags["latest"] = digest_of(MANIFEST)
@@ -155,7 +155,7 @@ def much(status: int, sent: list[int], **headers: str) -> Fault:
 
 
 def forgetful(last: str) -> Fault:
-    """Say that so much of an upload is there."""
+    """Answer that only this much of an upload has arrived."""
 
     def fault(handler: Handler) -> bool:
         return answer(202, Location=handler.path, Range=last)(handler)
@@ -168,7 +168,7 @@ def to_itself(handler: Handler) -> bool:
 
 
 def test_the_control(registry: StandIn) -> None:
-    """Without a fault everything works, and each thing is asked for once."""
+    """Without a fault everything works, and each object is requested once."""
     held(registry)
     assert use(registry, lambda it: it.manifest("latest").content) == MANIFEST
     assert use(registry, fetch) == BLOB
@@ -383,7 +383,7 @@ def test_what_passes(registry: StandIn, name: str) -> None:
 
 
 def cut_cleanly(content: bytes, count: int) -> Fault:
-    """Give the beginning, and end the connection; a reset could take back what is under way."""
+    """Send the beginning, and close the connection; a reset could take back what is under way."""
 
     def fault(handler: Handler) -> bool:
         handler.reply(200, content[:count], length=len(content))
@@ -707,7 +707,7 @@ def test_an_identity_token_is_exchanged(registry: StandIn) -> None:
 
 
 class TestUploads:
-    """What is sent arrives whole, whatever happens on the way."""
+    """Uploads arrive whole, whatever happens on the way."""
 
     def test_chunks(self, registry: StandIn) -> None:
         use(registry, send_in_chunks)
@@ -744,7 +744,7 @@ class TestUploads:
         assert asked[:3] == ["0-524287", "524288-1048575", "786432-1310719"]
 
     def test_416_tells_where_to_go_on(self, registry: StandIn) -> None:
-        """The registry forgot the last chunk after it acknowledged it."""
+        """The registry lost the last chunk after it had acknowledged it."""
 
         def forgets(handler: Handler) -> bool:
             handler.honest()
@@ -811,7 +811,7 @@ class TestUploads:
 
     @pytest.mark.parametrize("last", ["0-0", "0-1"])
     def test_a_registry_that_forgets_each_chunk(self, registry: StandIn, last: str) -> None:
-        """It would get the same bytes again and again, as long as it likes."""
+        """Without a limit, the registry would receive the same bytes again and again."""
         registry.fault("uploads/", honest, *[forgetful(last)] * 40, error(500, "UNKNOWN"))
         with pytest.raises(RegistryError, match=r"it has [02] bytes after 5242\d\d were sent"):
             use(registry, send_in_chunks)
@@ -906,7 +906,7 @@ def test_a_registry_of_elsewhere_sends_nobody_to_this_machine(scheme: str, host:
 
 
 class TestReach:
-    """Finding out that nobody is there takes no longer than it may: with other patience it takes a minute."""
+    """An unreachable registry is noticed within the time limit: with other patience it takes a minute."""
 
     def test_nobody_listens(self) -> None:
         with stand_in() as server:

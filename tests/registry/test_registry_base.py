@@ -159,7 +159,7 @@ def place(tmp_path: Path, server: Server) -> Place:
 
 
 def gone(place: Place) -> Place:
-    """The same place, whose registry is not there any more."""
+    """The same catalogue after its registry has disappeared."""
     nobody = Server("127.0.0.1:1", place.server.storage, place.server.log)
     return Place(place.root, nobody, place.settings)
 
@@ -301,7 +301,7 @@ def test_a_base_that_is_gone_is_locked_again(place: Place) -> None:
 
 
 class TestNoRegistry:
-    """Its registry can't be reached, and its base is not at hand."""
+    """The registry of an image is unreachable, and its base is not in the cache."""
 
     def test_it_is_left_out_with_what_is_on_top(self, place: Place) -> None:
         away = gone(place)

@@ -35,7 +35,7 @@ smoke: {{programs: [[sh]]}}
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty directory to work in, with a cache of its own and nobody's logins."""
+    """An empty working directory with a separate cache and without logins."""
     monkeypatch.delenv("SANDWRIGHT_BUILD", raising=False)
     monkeypatch.setenv("SANDWRIGHT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

@@ -89,7 +89,7 @@ class Stage:
             return list(check_image(repository, what, verifier, scratch, again=again))
 
     def failed(self, key: SigningKey | None = None, again: RebuildOptions | None = None) -> tuple[str, str]:
-        """The one check that fails, with what it says; those after it are skipped."""
+        """The one check that fails, with its message; those after it are skipped."""
         findings = self.check(key, again)
         (found,) = (each for each in findings if each.verdict is Verdict.FAIL)
         after = findings[findings.index(found) + 1 :]
@@ -192,7 +192,7 @@ def test_one_signed_image_in_the_place_of_another(stage: Stage) -> None:
 
 
 def test_every_flipped_byte_is_found(stage: Stage) -> None:
-    """In each blob that the registry keeps of it: layers, configs, manifests, documents, bundles, lists."""
+    """In each blob of the registry: layers, configs, manifests, documents, bundles, lists."""
     blobs = sorted(_own_blobs(stage))
     assert len(blobs) == 7 + 5 + 5 + 11 + 1 + 2, "image, documents, bundles, manifests, their config, lists"
     for number, digest in enumerate(blobs):

@@ -59,7 +59,7 @@ def debian(name: str) -> Program:
 
 @pytest.fixture(scope="module", params=[2, 3])
 def cosign(request: pytest.FixtureRequest) -> Program:
-    """cosign 2 looks under tags, cosign 3 among what is attached."""
+    """Each version of cosign: cosign 2 looks under tags, cosign 3 among referrers."""
     if request.param == 3:
         return (gotools.require("cosign"),)
     found = process.find("cosign")

@@ -84,14 +84,14 @@ def checked(reference: Reference, key: SigningKey, scratch: Path) -> list[ProbeF
 
 
 def tags(server: Server, name: str) -> dict[str, str]:
-    """What tags there are, by the registry's own files; not those that stand in for the referrers API."""
+    """The tags in the registry's own files, not those that stand in for the referrers API."""
     folder = server.storage / "docker/registry/v2/repositories" / name / "_manifests/tags"
     found = {path.name: (path / "current/link").read_text() for path in folder.glob("*")}
     return {name: digest for name, digest in found.items() if not name.startswith("sha256-")}
 
 
 class Watch:
-    """What is asked of registries, and the end of the program before a certain change of theirs."""
+    """Records the requests to registries, and ends the program before a certain change."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, end_before: int = 0) -> None:
         self.lines: list[str] = []

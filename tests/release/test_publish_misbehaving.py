@@ -75,7 +75,7 @@ def test_without(registry: StandIn, release: Release, key: SigningKey, tmp_path:
 
 
 def swallow(handler: Handler) -> bool:
-    """Take an upload, say that all is well, and lose it."""
+    """Accept an upload, report success, and lose it."""
     if handler.command != "PUT":
         return False
     digest = handler.path.partition("digest=")[2].replace("%3A", ":")
@@ -84,7 +84,7 @@ def swallow(handler: Handler) -> bool:
 
 
 def swallow_manifest(handler: Handler) -> bool:
-    """The same with a manifest."""
+    """Accept a manifest, report success, and lose it."""
     if handler.command != "PUT":
         return False
     handler.reply(201)
@@ -176,7 +176,7 @@ def test_what_passes_is_waited_for(
 
 
 def other_bytes(handler: Handler) -> bool:
-    """Answer with other bytes than those asked for."""
+    """Answer with unexpected bytes."""
     if handler.command != "GET":
         return False
     body = handler.server.content.blobs.get(handler.path.rpartition("/")[2], b"")

@@ -50,11 +50,11 @@ class Mirror(http.server.SimpleHTTPRequestHandler):
     """A mirror on loopback."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Be quiet."""
+        """Log nothing."""
 
 
 class Shop:
-    """A small world, whose mirror is served over HTTP, and where its release is published."""
+    """A small world with a mirror on HTTP and a published release."""
 
     def __init__(self, world: World, server: Server, key: SigningKey, port: int, scratch: Path) -> None:
         self.world = world
@@ -86,7 +86,7 @@ class Shop:
         )
 
     def supply(self, store: PackageStore | None = None) -> Fetcher:
-        """Where somebody else has packages from, who has an empty cache."""
+        """The package source of another user, whose cache is empty."""
         return Fetcher(Cache(self.scratch / uuid.uuid4().hex), self.mirrors, store=store)
 
     def check(

@@ -29,7 +29,7 @@ COMMIT = "0" * 40
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone of what is committed, with what is changed here committed in it."""
+    """A clone of the repository with the uncommitted changes committed."""
     folder = tmp_path_factory.mktemp("checkout") / "sandwright"
     process.run("git", "clone", "--quiet", "--no-hardlinks", ROOT, folder, timeout=120)
     listed = process.run(

@@ -49,7 +49,7 @@ def sboms(world: World) -> Mapping[Any, bytes]:
 
 @pytest.fixture
 def odd(tmp_path: Path) -> Inventory:
-    """An image with what formats stumble over: names that are no text, odd licences, empty packages."""
+    """An image with difficult content: names that are no text, odd licences, empty packages."""
     layer = archive(
         file(b"var/lib/dpkg/status", STATUS + b"\nPackage: empty+x\nVersion: 1\nArchitecture: all\n"),
         file(b"var/lib/dpkg/info/thing.list", b"/usr/bin/thing\n"),

@@ -288,7 +288,7 @@ class Service(Signer):
 
     @property
     def public_key(self) -> Key:
-        """The one that it was said to have."""
+        """The public key that it was configured with."""
         return self.key
 
     @classmethod

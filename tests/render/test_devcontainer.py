@@ -263,7 +263,7 @@ def image() -> Iterator[str]:
 
 @pytest.fixture
 def project(tmp_path: Path, image: str) -> Path:
-    """A project with the rendered files in it, as somebody's who is not root."""
+    """A project of a user other than root with the rendered files."""
     project = tmp_path / "home" / "p"
     for name in (".git/config", "closed/inner", "LICENSE", "secret.key", ".sandbox/sandbox"):
         (project / name).parent.mkdir(parents=True, exist_ok=True)

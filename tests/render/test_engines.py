@@ -343,7 +343,7 @@ esac
 
 @pytest.fixture
 def asked(tmp_path: Path) -> Any:
-    """What the client is asked for by a launcher of a policy."""
+    """The commands that a policy's launcher gives to the client."""
     client = tmp_path / "bin" / "docker"
     client.parent.mkdir()
     client.write_text(CLIENT)
@@ -442,9 +442,7 @@ def test_somebody_else_s_launcher(tmp_path: Path) -> None:
     where = write_artifacts(tmp_path, artifacts)
     refused = process.run(f"{where}/launch", "true", timeout=20, check=False)
     assert refused.status == 125
-    assert (
-        f"this was rendered for user {os.getuid() + 1}, to whom files that are made belong" in refused.stderr
-    )
+    assert f"this was rendered for user {os.getuid() + 1}, who would own new files" in refused.stderr
 
 
 def test_a_throwaway_home_belongs_to_the_containers_user() -> None:

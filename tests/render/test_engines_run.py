@@ -91,7 +91,7 @@ class Sandbox:
         return process.run(*self.argv(policy), *command, timeout=60, check=False, env=env)
 
     def left(self) -> list[str]:
-        """What is there of any run: containers, and directories of the launcher."""
+        """The leftovers of runs: containers, and directories of the launcher."""
         names = set(self.host.containers())
         return [*sorted(names), *(path.name for path in self.session.glob("sandwright/runs/*"))]
 
@@ -233,7 +233,7 @@ def test_what_an_engine_would_change_is_refused(sandbox: Sandbox, raw: bytes) ->
     text = os.fsdecode(raw)
     refused = sandbox.run("touch", f"file{text}")
     assert (refused.status, refused.stdout) == (125, b"")
-    assert "an argument of the command is not UTF-8" in refused.stderr
+    assert "an argument of the command is not valid UTF-8" in refused.stderr
     refused = sandbox.run("touch", "file", ODD=text)
     assert refused.status == 125
     assert "the variable ODD is not UTF-8" in refused.stderr
@@ -345,7 +345,7 @@ def test_time_is_up(sandbox: Sandbox) -> None:
     before, started = paths_below(sandbox.project), time.monotonic()
     result = sandbox.sh("echo begun; sleep 50", "resources: {time: 3s}\n")
     assert (result.status, result.text) == (124, "begun"), result.stderr
-    assert result.stderr.endswith("sandbox: the time is up\n")
+    assert result.stderr.endswith("sandbox: the time limit (resources.time) was reached\n")
     assert time.monotonic() - started < 30
     assert paths_below(sandbox.project) == before
     assert sandbox.sh("exit 3", "resources: {time: 50s}\n").status == 3
@@ -480,7 +480,7 @@ def test_the_session_is_named(sandbox: Sandbox) -> None:
         assert running.wait(timeout=60) == 1
     refused = sandbox.run("true", SANDWRIGHT_SESSION="x --privileged")
     assert refused.status == 125
-    assert "SANDWRIGHT_SESSION holds more than small letters" in refused.stderr
+    assert "SANDWRIGHT_SESSION may contain only lower-case letters" in refused.stderr
 
 
 @PODMAN

@@ -69,7 +69,7 @@ def _nothing_left(sandbox: Sandbox, before: set[str]) -> bool:
 
 @pytest.fixture
 def running(sandbox: Sandbox) -> Iterator[tuple[subprocess.Popen[bytes], set[str]]]:
-    """One whose command has begun."""
+    """A run whose command has begun."""
     before = _names(sandbox.project)
     argv = (*_argv(sandbox), "sh", "-c", "trap 'exit 9' TERM; echo begun; while :; do sleep 0.1; done")
     with process.start(*argv, env=sandbox.environment()) as started:
@@ -127,7 +127,10 @@ def test_arguments_and_statuses(sandbox: Sandbox) -> None:
 def test_the_time_is_up(sandbox: Sandbox) -> None:
     before = _names(sandbox.project)
     result = _run(sandbox, "sleep 60", "resources: {time: 2s}\n")
-    assert (result.status, result.stderr.splitlines()[-1]) == (124, "sandbox: the time is up")
+    assert (result.status, result.stderr.splitlines()[-1]) == (
+        124,
+        "sandbox: the time limit (resources.time) was reached",
+    )
     assert _nothing_left(sandbox, before)
 
 
@@ -191,7 +194,10 @@ def test_what_can_not_be_run(sandbox: Sandbox) -> None:
     assert result.status == 125
     assert "sandbox: the image sandwright.invalid/none:1 is not here" in result.stderr
     argv = _argv(sandbox)
-    for words, said in (((b"\xff",), "an argument of the command is not UTF-8"), ((), "give a command")):
+    for words, said in (
+        ((b"\xff",), "an argument of the command is not valid UTF-8"),
+        ((), "give a command"),
+    ):
         ended = subprocess.run([*argv, *words], check=False, env=sandbox.environment(), capture_output=True)
         assert (ended.returncode, said in ended.stderr.decode()) == (125, True), ended.stderr
     environment = sandbox.environment(PATH=f"{sandbox.project}:{os.environ['PATH']}")

@@ -37,7 +37,7 @@ RULES = [
 
 
 def directives(text: str) -> list[str]:
-    """What squid reads: lines that are neither empty nor comments."""
+    """The directives that squid reads: lines that are neither empty nor comments."""
     return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 

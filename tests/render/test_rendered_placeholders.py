@@ -135,7 +135,7 @@ def test_what_lifts_the_mode_of_a_cover_reaches_nothing_of_the_host(project: Pat
 
 @pytest.mark.needs("bwrap", "git")
 def test_git_sees_no_cover(project: Path, tmp_path: Path) -> None:
-    """Inside and outside, while a run goes on."""
+    """Git ignores placeholders inside and outside, while a run is active."""
     git = " ".join(GIT)
     script = (
         f"cd '{project}' && {git} add -A && {git} commit -qm one && {git} status --short; echo up; read x"
@@ -155,7 +155,7 @@ def test_git_sees_no_cover(project: Path, tmp_path: Path) -> None:
 @pytest.mark.needs("bwrap", "git")
 @pytest.mark.parametrize("killed", ["launcher", "both"])
 def test_nothing_stays_when_it_is_killed(project: Path, tmp_path: Path, killed: str) -> None:
-    """The keeper clears up; when that was killed too, the next run does."""
+    """The monitor removes the placeholders; if it was killed, too, the next run does."""
     before, launcher = _tree(project), _launcher(project, tmp_path / "out")
     with process.start(launcher, "sh", "-c", "echo up; sleep 50") as running:
         assert running.stdout is not None
@@ -230,7 +230,7 @@ def test_where_modes_are_not_kept_they_go_too(project: Path, tmp_path: Path) -> 
 
 @pytest.mark.needs("bwrap", "git")
 def test_what_others_made_stays(project: Path, tmp_path: Path) -> None:
-    """An empty directory of somebody's is not ours, nor is one of ours that somebody filled."""
+    """Other users' empty directories stay, and so do placeholders that contain files."""
     launcher = _launcher(project, tmp_path / "out")
     with process.start(launcher, "sh", "-c", "echo up; read x", stdin=subprocess.PIPE) as running:
         assert running.stdout is not None

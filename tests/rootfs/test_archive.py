@@ -39,7 +39,7 @@ STAR = b"p" * 131 + b"00000000000 00000000000 "
 
 
 class Drip(io.RawIOBase):
-    """A stream that gives one byte less than asked for, or fewer."""
+    """A stream that returns at least one byte less than requested."""
 
     def __init__(self, raw: bytes, step: int) -> None:
         self._file = io.BytesIO(raw)

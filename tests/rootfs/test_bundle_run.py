@@ -40,7 +40,7 @@ ALL = pytest.mark.parametrize("runtime", [RUNC, CRUN, RUNSC])
 
 
 def image_with(*members: bytes) -> bytes:
-    """A layer with busybox, two accounts, and what a test adds."""
+    """A layer with busybox, two accounts, and a test's additions."""
     programs = [
         tars.symlink(b"bin/%s" % name, b"busybox") for name in (b"sh", b"cat", b"id", b"env", b"touch")
     ]

@@ -69,7 +69,7 @@ class Host:
         return os.fsencode(self.canary / path)
 
     def state(self) -> dict[str, tuple[object, ...]]:
-        """All that an attack could change, but for the store."""
+        """Everything that an attack could change, except the store."""
         found: dict[str, tuple[object, ...]] = {}
         for path in [self.home, self.canary, *self.canary.rglob("*")]:
             status = path.lstat()
@@ -89,7 +89,7 @@ class Host:
 
 
 def inodes(top: Path) -> set[int]:
-    """Those of all that is below a directory, however long its paths are."""
+    """The inodes of everything below a directory, however long its paths are."""
     return {
         os.stat(name, dir_fd=fd, follow_symlinks=False).st_ino
         for _, folders, files, fd in os.fwalk(top)

@@ -205,7 +205,7 @@ _TABLE = struct.unpack_from("<Q", GOOD, _DYNAMIC + 8)[0]
 
 
 def entry(tag: int) -> int:
-    """Where the value of a dynamic entry lies in `GOOD`."""
+    """The position of a dynamic entry's value in `GOOD`."""
     return next(at + 8 for at in range(_TABLE, len(GOOD), 16) if struct.unpack_from("<q", GOOD, at)[0] == tag)
 
 

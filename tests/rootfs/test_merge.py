@@ -32,7 +32,7 @@ ROOT = os.geteuid() == 0
 
 
 def paths(root: Path) -> dict[str, object]:
-    """What is there: the content of files, the targets of links behind an arrow, directories with a slash."""
+    """A tree's paths: files with content, links with an arrow and the target, directories with a slash."""
     found: dict[str, object] = {}
     for name, (mode, _, _, what) in tree(root, times=False).items():
         if name == ".":
@@ -373,7 +373,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Member:
-    """What the strategies draw. `kind` is file, folder, symlink, hardlink or whiteout."""
+    """A member that the strategies draw. `kind` is file, folder, symlink, hardlink or whiteout."""
 
     kind: str
     path: str

@@ -63,7 +63,7 @@ def kept(selection: Selection) -> set[str]:
 
 
 def why(selection: Selection, path: bytes) -> list[str]:
-    """The way from what was asked for to a path that is kept, a line a step."""
+    """The chain of reasons from a requested program to a kept path, one line a step."""
     lines, current = [], path
     while reasons := selection.kept.get(current):
         lines.append(f"{path_text(current)}: {reasons[0]}")

@@ -52,7 +52,7 @@ needs_root = pytest.mark.skipif(not ROOT, reason="needs root")
 
 @pytest.fixture
 def nobody(tmp_path: Path) -> Iterator[Path]:
-    """A directory of somebody without rights, who this process is for the length of a test."""
+    """A directory of a user without privileges, as whom this process runs during a test."""
     if not ROOT:
         yield tmp_path
         return

@@ -171,7 +171,7 @@ def test_a_blob_that_changes_between_two_readings(tmp_path: Path) -> None:
 
 
 class Failing(io.BytesIO):
-    """A blob whose disk breaks in the middle."""
+    """A blob whose disk fails in the middle."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if self.tell() > 1000:
@@ -333,7 +333,7 @@ unpack(layers, Path({destination!r}))
 
 @pytest.fixture
 def script(tmp_path: Path) -> str:
-    """A program that unpacks two layers of 1,500 files into `store/rootfs`, and says when it begins."""
+    """A program that unpacks two layers of 1,500 files into `store/rootfs`, and reports when it begins."""
     rows = []
     for number in range(2):
         raw = archive(*(file(b"d%d/%d/f%d" % (number, n % 40, n), b"x" * 700) for n in range(1500)))

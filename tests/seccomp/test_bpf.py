@@ -34,7 +34,7 @@ def raw(*instructions: tuple[int, int, int, int]) -> bytes:
 
 
 def returned(*instructions: tuple[int, int, int, int]) -> int:
-    """What a program answers with the lower 12 bits of the accumulator as the number of an error."""
+    """The errors that a program returns, from the lower 12 bits of the accumulator."""
     tail = ((0x54, 0, 0, 0xFFF), (0x44, 0, 0, ERRNO), (RET_A, 0, 0, 0))
     return run_program(read_program(raw(*instructions, *tail)), CALL).data
 

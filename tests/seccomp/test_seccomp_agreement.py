@@ -46,7 +46,7 @@ def rendered(name: str, caps: tuple[str, ...]) -> SeccompProfile:
 def decided(
     name: str, arch: Architecture, caps: tuple[str, ...] = ()
 ) -> tuple[SeccompFilter, list[tuple[SeccompCall, SeccompDecision]]]:
-    """What the model says of each call of a rendered profile; for all tests, as it takes a while."""
+    """The model's decision on each call of a rendered profile; for all tests, as it takes a while."""
     filter_ = resolve(rendered(name, caps), arch=arch, caps=caps)
     return filter_, [(call, decide(filter_, call)) for call in calls(filter_, arch=arch)]
 
@@ -93,7 +93,7 @@ def test_libseccomp_makes_the_same_of_the_json(name: str, arch: Architecture, ca
 
 
 def newer_answer(filter_: SeccompFilter, call: SeccompCall) -> Action:
-    """What a libseccomp that does not know a call makes of it."""
+    """The answer of a libseccomp that does not know a call."""
     return filter_.default if call.abi in filter_.tables else filter_.foreign
 
 

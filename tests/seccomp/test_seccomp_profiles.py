@@ -241,7 +241,7 @@ def full(arguments: tuple[int, ...]) -> Arguments:
 
 
 def answers(name: str, call: SeccompCall, arch: Architecture, caps: tuple[str, ...] = ()) -> set[str | int]:
-    """What the JSON, the BPF and the groups say."""
+    """The answers of the JSON, the BPF and the groups."""
     filter_, program = artifacts(name, arch, caps)
     given = [
         decide(filter_, call).action,

@@ -86,7 +86,7 @@ def test_podmans_profile_means_what_libseccomp_makes_of_it(caps: tuple[str, ...]
 
 
 def docker_seccomp(label: str, *options: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What dockerd hands to runc for a container: its own profile, resolved, and the capabilities."""
+    """The profile that dockerd passes to runc: its own profile, resolved, and the capabilities."""
     container = name()
     run = (
         "docker",

@@ -59,7 +59,7 @@ class Project:
         return {**kept, **own, **self.environment}
 
     def apart(self) -> None:
-        """Let it see nothing that other tests, which go on beside it, have in engines and in /tmp."""
+        """Isolate the project from the engines and files in /tmp of other tests."""
         folder = self.home / "engines"
         folder.mkdir()
         storage, containers = folder / "storage.conf", folder / "containers.conf"
@@ -98,7 +98,7 @@ class Project:
         return ended
 
     def denials(self, *words: str, options: tuple[str, ...] = ()) -> tuple[list[dict[str, Any]], str]:
-        """What a run tells in `--denials`, by kind, and its standard error; it ends with 0."""
+        """The denials of a run from `--denials`, by kind, and its standard error; it ends with 0."""
         file = self.home / "denials"
         file.unlink(missing_ok=True)
         ended = self.run(*words, options=("--denials", str(file), *options))
@@ -116,7 +116,7 @@ class Project:
         )
 
     def tree(self) -> set[str]:
-        """All paths of the project; what is being removed may be among them."""
+        """All paths of the project, including those that are just being removed."""
         return paths_below(self.root)
 
     def records(self) -> list[Path]:
@@ -125,7 +125,7 @@ class Project:
         return sorted(each for each in found if each.suffix != ".exec")
 
     def sockets(self) -> list[Path]:
-        """Those for further commands."""
+        """The sockets for further commands."""
         return sorted((self.runtime / "sandwright" / "sessions").glob("*.exec"))
 
 
@@ -160,7 +160,7 @@ def project(tmp_path: Path, request: pytest.FixtureRequest, forked: tuple[str, .
 
 @pytest.fixture
 def person() -> Iterator[Project]:
-    """A project without a policy, in the home of somebody who never ran an agent: not in /tmp."""
+    """A project without a policy, in the home of a user without agents, not in /tmp."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
         project = Project(Path(made, "home", "p"), Path(made, "home"), Path(made, "run"))
         for folder in (project.root, project.runtime):

@@ -15,12 +15,12 @@ from session.conftest import Project
 
 
 def entries(project: Project) -> list[Path]:
-    """All that are there."""
+    """All existing entries."""
     return sorted((project.home / ".cache/sandwright/sessions").glob("*.entry"))
 
 
 def entry(project: Project, *, run: bool = False) -> tuple[Path, CacheEntry]:
-    """One that is there, or that a run makes, and what it says."""
+    """An existing entry, or one that a run creates, with its content."""
     assert not run or project.run("true").returncode == 0
     path = entries(project)[0]
     mac, _, body = path.read_bytes().partition(b"\n")
@@ -29,13 +29,13 @@ def entry(project: Project, *, run: bool = False) -> tuple[Path, CacheEntry]:
 
 
 def write(project: Project, path: Path, data: CacheEntry) -> None:
-    """As whoever has the key can, which nobody inside has."""
+    """Write an entry as the owner of the key can, which no program inside has."""
     body = entry_bytes(data)
     path.write_bytes(_mac(project, path, body) + b"\n" + body)
 
 
 def sandbox(data: CacheEntry) -> dict[str, Any]:
-    """What an entry says of its sandbox, to Python."""
+    """The description of its sandbox that an entry has for Python."""
     found: dict[str, Any] = json.loads(data.sandbox or "")
     return found
 
@@ -60,7 +60,7 @@ def with_artifacts(data: CacheEntry, directory: str, digests: dict[str, str]) ->
 
 
 def with_answer(data: CacheEntry, kind: str, answer: tuple[str, ...]) -> CacheEntry:
-    """The same, as if the first question of a kind had had another answer."""
+    """The same entry with another answer to the first question of a kind."""
     recording = data.recording()
     at = next(index for index, (question, _) in enumerate(recording) if question[0] == kind)
     recording[at] = recording[at][0], answer

@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass
 class Host:
-    """Sockets on which the host listens, each until the end of the test, and who was connected to."""
+    """Listening sockets of the host, each until the end of the test, and their clients."""
 
     stack: ExitStack
     heard: set[str] = field(default_factory=set)

@@ -85,7 +85,7 @@ def long_address() -> None:
 
 
 def turn() -> None:
-    """The link by which the record's place is named leads elsewhere from now on."""
+    """Point the link in the record's path elsewhere."""
     os.unlink("out")
     os.symlink("../.ssh", "out")
 

@@ -28,7 +28,7 @@ LANDLOCK = f"extends: []\naccept_gaps: [{ACCEPTED}]\n"
 
 @dataclass(frozen=True)
 class Place:
-    """A project with what was rendered for it."""
+    """A project with its rendered artifacts."""
 
     launcher: Path
     root: Path

@@ -32,7 +32,7 @@ class Shell:
         self.shown.type(keys.encode() if isinstance(keys, str) else keys)
 
     def until(self, text: str | bytes) -> str:
-        """What is shown until a text is."""
+        """The output up to a text."""
         wanted = text.encode() if isinstance(text, str) else text
         return self.shown.read_until(wanted).decode(errors="replace")
 
@@ -40,12 +40,12 @@ class Shell:
         return self.until(PROMPT)
 
     def status(self) -> str:
-        """That of what ended last."""
+        """The status of the last command."""
         self.line("(exit $?)")
         return self.ended
 
     def line(self, text: str) -> str:
-        """Type a line, and give what it shows up to the next prompt; prompts may stand open from before."""
+        """Type a line, and return its output up to the next prompt; prompts may stand open from before."""
         self.count += 1
         self.type(f"{text}; echo li''ne{self.count}=$?=\n")
         self.until(f"ne{self.count}=$?=\r\n")
@@ -55,7 +55,7 @@ class Shell:
         return said
 
     def start(self, script: str, *, behind: str = "") -> None:
-        """Start a script in the sandbox, up to where it says `up`."""
+        """Start a script in the sandbox, and wait until it prints `up`."""
         self.type(f"$L sh -c '{script}' {behind}\n")
         self.until("up\r\n")
 

@@ -54,7 +54,7 @@ def own(path: str, kind: int = socket.SOCK_STREAM) -> str:
 
 
 def sockets(hosts: list[str]) -> dict[str, str]:
-    """All that one run can show."""
+    """All sockets that one run can show."""
     temporary, project = tempfile.gettempdir(), Path.cwd()
     with socket.socket(socket.AF_UNIX) as gone:
         gone.bind(f"{temporary}/stale")

@@ -47,7 +47,7 @@ class Terminal:
         os.write(self.master, keys)
 
     def read_until(self, text: bytes) -> bytes:
-        """What is shown until `text` is; what comes behind it is for the next time."""
+        """The output up to `text`; what comes behind it is for the next time."""
         deadline = time.monotonic() + WAIT
         while text not in self._seen:
             assert time.monotonic() < deadline, self._seen
@@ -66,7 +66,7 @@ class Terminal:
         return text in self._seen
 
     def rest(self) -> bytes:
-        """What was shown and not read."""
+        """The output that was not read yet."""
         return self._seen
 
     def end(self) -> int:
@@ -84,7 +84,7 @@ class Terminal:
 
     @property
     def settings(self) -> list[object]:
-        """How the terminal is set now (termios(3))."""
+        """The current settings of the terminal (termios(3))."""
         return list(termios.tcgetattr(self.slave))
 
     def hang_up(self) -> None:

@@ -51,7 +51,7 @@ def world(network_lab: None) -> Iterator[World]:
 
 @pytest.fixture
 def service(world: World, tmp_path: Path) -> Iterator[tuple[Model, str]]:
-    """The services of models, and the PEM of who signed their certificates."""
+    """The services of models, and the PEM of the CA that signed their certificates."""
     context, authority = server_context(tmp_path, NAMES)
     with contextlib.ExitStack() as stack:
         with world.inside():

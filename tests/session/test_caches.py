@@ -27,7 +27,7 @@ VARIABLES = {
 
 @pytest.fixture
 def person(person: Project) -> Project:
-    """The same, with all caches."""
+    """The same project with all caches."""
     person.policy.write_text(f"{HEAD}cache: [{', '.join(CACHES)}]\n")
     return person
 

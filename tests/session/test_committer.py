@@ -37,7 +37,7 @@ def listening(path: Path) -> Iterator[None]:
 
 @pytest.fixture
 def person() -> Iterator[Project]:
-    """A repository in the home of somebody whom Git doesn't know, and a program that does what aider does."""
+    """A repository in the home of a user without a Git identity, and a program that behaves like aider."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
         project = Project(Path(made, "home", "p"), Path(made, "home"), Path(made, "run"))
         for folder in (project.root, project.runtime, Path(made, "home/bin")):

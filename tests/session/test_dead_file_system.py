@@ -83,7 +83,7 @@ def test_a_time_limit_ends_what_waits_inside(project: Project, mounts: Callable[
     assert project.run("true").returncode == 0
     status, said, seconds = _ended(project, dead, "read x; stat mnt/inner")
     assert (status, seconds < 90) == (124, True), said
-    assert "sandbox: the time is up" in said
+    assert "sandbox: the time limit (resources.time) was reached" in said
 
 
 @pytest.mark.skipif(not THOROUGH, reason="it takes a minute")
@@ -96,8 +96,8 @@ def test_a_project_that_is_dead(project: Project, mounts: Callable[[Path], DeadF
     assert project.run("true").returncode == 0
     status, said, seconds = _ended(project, dead, "read x")
     assert (status, seconds < 110) == (137, True), said
-    assert "what watches the mounts doesn't answer" in said
-    assert "doesn't answer: the next run" in said
+    assert "the mount watch does not answer" in said
+    assert "does not answer: the next run" in said
 
 
 def test_a_program_that_waits_is_left(tmp_path: Path, mounts: Callable[[Path], DeadFuse]) -> None:

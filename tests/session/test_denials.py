@@ -38,7 +38,7 @@ pytestmark = pytest.mark.needs("bwrap")
 
 @pytest.fixture
 def host(project: Project) -> Iterator[str]:
-    """A socket of the host in the project, whose name nobody could know when the policy was rendered."""
+    """A socket of the host in the project with a name that was unknown at rendering."""
     project.policy.write_text("schema: 1\nmethod: bwrap\n")
     (project.root / "refused.py").write_bytes(INSIDE.read_bytes())
     with socket.socket(socket.AF_UNIX) as listener:

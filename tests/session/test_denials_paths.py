@@ -72,7 +72,7 @@ def _run(project: Project, script: str, *words: str, policy: str) -> tuple[list[
 
 @pytest.fixture
 def policy(project: Project) -> str:
-    """One with places of each kind."""
+    """A policy with paths of each kind."""
     home, root = project.home, project.root
     for number in range(COUNT):
         (home / "closed" / str(number)).mkdir(parents=True)

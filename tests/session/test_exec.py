@@ -175,7 +175,7 @@ def test_its_streams_directory_and_status(method: str, uid: int) -> None:
         assert of.run("pwd", directory="/usr")[1] == "/usr\n"
         status, output, errors = of.run("true", directory="/nowhere")
         assert (status, output) == (125, "")
-        assert "/nowhere can't be entered" in errors
+        assert "cannot change directory to /nowhere" in errors
         assert of.run("/nowhere")[::2] == (127, "sandbox: /nowhere: not found\n")
         assert of.run("/etc")[0] == 126
         assert of.run("sh", "-c", "kill -9 $$")[0] == 137
@@ -329,7 +329,7 @@ def test_it_ends_when_told_although_what_starts_its_command_is_stopped_inside() 
             os.kill(shown.pid, signal.SIGTERM)
             assert shown.end() == 143
             assert shown.settings == shown.before
-        assert b"does not end" in shown.rest()
+        assert b"did not exit in time" in shown.rest()
         assert of.run("echo", "fine")[:2] == (0, "fine\n")
 
 

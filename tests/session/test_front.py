@@ -55,13 +55,13 @@ class Front:
     def python(
         self, *words: str, options: tuple[str, ...] = ()
     ) -> tuple[list[str], subprocess.CompletedProcess[bytes]]:
-        """Run a command; what Python was started for, and the run."""
+        """Run a command; return the reasons for which Python was started, and the run."""
         self.log.write_text("")
         ended = self.project.run(*words, options=options)
         return self.log.read_text().split(), ended
 
     def begins(self, *words: str, options: tuple[str, ...] = ()) -> list[str]:
-        """What Python is started for, where it ends at once: test_render_cache.py tests the rest."""
+        """The reason for which Python starts, where it exits at once: test_render_cache.py tests the rest."""
         only = self.log.with_name(f"{self.log.name}.only")
         only.touch()
         try:

@@ -26,7 +26,7 @@ LATE = "resources: {time: 5s}\n"
 
 STOPS = '(while :; do kill -CONT $$; done) & echo u""p; while :; do kill -STOP $$; done'
 """It stops and is continued, ever again."""
-RINGS = 'echo u""p; while :; do read -r x </.sandwright-bell; done'
+READS_STOP = 'echo u""p; while :; do read -r x </.sandwright-stop; done'
 """It says that it has stopped, ever again, and hasn't."""
 FILLS = 'echo u""p; while :; do echo more; done'
 """Its terminal takes no more as soon as nobody reads from it."""
@@ -37,7 +37,7 @@ WITH_FILE = ("oci", "gvisor", "docker", "podman")
 SCRIPTS = [
     pytest.param(*each.values, script, marks=each.marks, id=f"{each.id}-{name}")
     for each in SOME
-    for name, script in (("stops", STOPS), ("rings", RINGS))
+    for name, script in (("stops", STOPS), ("reads", READS_STOP))
     if name == "stops" or each.values[0] in WITH_FILE
 ]
 
@@ -126,7 +126,7 @@ def test_the_person_s_terminal_is_nowhere_else(method: str, uid: int) -> None:
         assert _has_open(launcher, person)
         assert not {each for each in started if _has_open(each, person)}
         in_its_session = {each for each in started if os.getsid(each) == os.getsid(launcher)}
-        outside = {child for keeper in _children(launcher) for child in _children(keeper)}
+        outside = {child for monitor in _children(launcher) for child in _children(monitor)}
         assert in_its_session <= (outside if method == "bwrap" else set())
         shown.type(b"\x03")
         assert shown.end() == 130

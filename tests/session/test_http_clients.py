@@ -88,7 +88,7 @@ def session(network_lab: None, tmp_path: Path) -> Iterator[HttpSession]:
 
 
 def arrived(session: HttpSession, commands: Mapping[str, str], method: str) -> frozenset[str]:
-    """The clients whose requests came to the upstream in one run of them all."""
+    """The clients whose requests reached the upstream in one run of all of them."""
     (session.project / "Get.java").write_text(JAVA)
     (session.project / "get.py").write_text(AIOHTTP)
     gaps = ", ".join(f"{{feature: {each}, method: landlock, reason: a test}}" for each in GAPS)

@@ -139,7 +139,7 @@ def memory(request: pytest.FixtureRequest, project: Project) -> Iterator[Project
 
 
 def peak(said: bytes) -> int:
-    """MiB, as the message at the end says."""
+    """The MiB in the message at the end."""
     found = re.search(rb"out of memory: .* resources\.memory is 160 MiB, the peak was ([0-9]+) MiB", said)
     assert found, said.decode()
     return int(found[1])

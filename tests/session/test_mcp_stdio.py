@@ -84,7 +84,7 @@ def running(
 
 
 def talk(project: Project, sent: bytes, *options: str, program: str = SERVER) -> tuple[list[Any], str, int]:
-    """What a client gets that says everything at once, the run's messages and its status."""
+    """The output to a client that sends everything at once, the run's messages and its status."""
     with running(project, program, *options) as process:
         out, errors = process.communicate(sent, timeout=WAIT)
     return [json.loads(line) for line in out.splitlines()], errors.decode(), process.returncode
@@ -160,7 +160,7 @@ def test_a_rendered_launcher_does_not_start_without_the_filter(server: Project) 
         check=False,
     )
     assert (ended.returncode, ended.stdout) == (125, b"")
-    assert b"mcp.tools, and `sandwright run` reads the messages" in ended.stderr
+    assert b"mcp.tools needs `sandwright run`" in ended.stderr
     assert not (server.root / "received").exists()
 
 

@@ -66,7 +66,7 @@ def test_a_profile_that_denies_them() -> None:
 @pytest.mark.parametrize(
     "output",
     [
-        "sandbox: connections can't be supervised, as … need it (pidfd_getfd(2)): Operation not permitted",
+        "sandbox: cannot supervise connections, which … need (pidfd_getfd(2)): Operation not permitted",
         "runc run failed: unable to start: performing SYS_PIDFD_GETFD syscall: operation not permitted",
     ],
 )

@@ -86,7 +86,7 @@ def _inside(project: Project, what: str, *hosts: str) -> dict[str, str]:
     """Once more where a socket of another test went, which the policy had to hide, since it was rendered."""
     for _ in range(5):
         ended = project.run(interpreters.INSIDE, "-P", "inside.py", what, *hosts, options=("--trust-policy",))
-        if b"has gone since this was rendered" not in ended.stderr:
+        if b"was removed after this was rendered" not in ended.stderr:
             break
     assert ended.returncode == 0, ended.stderr.decode()
     told: dict[str, str] = json.loads(ended.stdout)
@@ -143,7 +143,7 @@ def test_a_connection_that_has_to_wait(project: Project, shown: Path) -> None:
 
 
 def _supervisor(starter: int) -> int:
-    """The keeper's child that has given up its standard output, and has threads."""
+    """The monitor's child that has given up its standard output, and has threads."""
     found: list[int] = []
     below = [starter]
     while below:
@@ -201,7 +201,7 @@ def test_none_are_had_in_the_hosts_network(project: Project, shown: Path) -> Non
         words, cwd=project.root, env=project.environ, capture_output=True, timeout=WAIT, check=False
     )
     assert (ended.returncode, ended.stdout) == (125, b"")
-    assert b"the sandbox has no network of its own, by which its Unix sockets are known" in ended.stderr
+    assert b"the sandbox has no separate network namespace, which identifies its Unix sockets" in ended.stderr
 
 
 def test_the_policy_can_have_none(project: Project, shown: Path) -> None:
@@ -242,9 +242,9 @@ def test_in_a_container_it_needs_what_its_profile_grants(missing: str) -> None:
     if missing:
         assert (ended.returncode, ended.stdout) == (125, b"")
         why = (
-            "mounts can't be made private"
+            "cannot make the sandbox's mounts private"
             if missing == "enter-own-namespaces"
-            else "connections can't be supervised"
+            else "cannot supervise connections"
         )
         assert why in ended.stderr.decode()
         return

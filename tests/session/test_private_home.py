@@ -121,7 +121,7 @@ def test_no_mount_point_is_made_through_a_link_of_an_earlier_run(project: Projec
     (_kept(project) / name).symlink_to(f"/oldroot{victim}")
     ended = project.run("true")
     assert ended.returncode == 125, ended.stderr
-    assert f"{_kept(project)}/{name} is a link".encode() in ended.stderr
+    assert f"{_kept(project)}/{name} is a symbolic link".encode() in ended.stderr
     assert not victim.exists()
     (_kept(project) / name).unlink()
     assert project.run("true").returncode == 0
@@ -143,7 +143,7 @@ def test_a_rendered_launcher_mounts_no_other_directory_as_the_home(project: Proj
         check=False,
     )
     assert (ended.returncode, ended.stdout) == (125, b""), ended.stderr
-    assert f"{_kept(project)} is a link, and was none".encode() in ended.stderr
+    assert f"{_kept(project)} became a symbolic link".encode() in ended.stderr
     assert not (project.home / "made").exists()
 
 

@@ -67,7 +67,7 @@ def prepare(project: Project, method: Place) -> None:
 
 @contextlib.contextmanager
 def running(project: Project, script: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A run that has said that its command goes on."""
+    """A run that has reported that its command is running."""
     run = project.start("sh", "-c", f"echo up; {script}")
     assert run.stdout is not None
     try:
@@ -80,7 +80,7 @@ def running(project: Project, script: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def beside(project: Project) -> Project:
-    """Another project, which nobody works on."""
+    """Another project, which no test changes."""
     other = Project(project.home / "other", project.home, project.runtime, dict(project.environment))
     for path in (".git/hooks/x", ".git/config", ".git/HEAD", ".env", "secrets/key"):
         (other.root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -151,7 +151,7 @@ def sandbox(project: Project, method: Place) -> Project:
 
 
 def ends(sandbox: Project, act: str) -> None:
-    """With 137, and the path is said; what runs beside it goes on."""
+    """Check that the run ends with 137 and a message with the path; what runs beside it goes on."""
     done, path = ACTS[act]
     other = beside(sandbox)
     with (
@@ -160,7 +160,7 @@ def ends(sandbox: Project, act: str) -> None:
     ):
         done(sandbox)
         _, said = run.communicate(timeout=WAIT)
-        assert f"{sandbox.root}/{path} was replaced on the host while this ran".encode() in said
+        assert f"{sandbox.root}/{path} was replaced on the host during the run".encode() in said
         assert run.returncode == 137
         assert control.poll() is None
         (other.root / "go").touch()
@@ -256,7 +256,7 @@ def test_what_nobody_inside_can_write_around_is_hidden_again(project: Project) -
 
 
 def planted(project: Project, tricks: str) -> None:
-    """A stand-in for a race: it starts the real bubblewrap as if somebody had been at work at that moment."""
+    """A stand-in for a race: it starts the real bubblewrap after a change at that moment."""
     place = project.home / "bin"
     place.mkdir()
     real = shutil.which("bwrap")

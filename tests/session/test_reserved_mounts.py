@@ -22,7 +22,7 @@ done; true
 
 @pytest.fixture
 def person(person: Project) -> Project:
-    """The same, with each policy approved."""
+    """The same project, with each policy approved."""
     person.environment["SANDWRIGHT_TRUST"] = "1"
     return person
 

@@ -43,7 +43,7 @@ DIRECTORIES = ("bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "usr", 
 
 @dataclass(frozen=True)
 class Place:
-    """A method with an image, and what it needs of the environment."""
+    """A method with an image, and the variables that it needs."""
 
     method: str
     image: str
@@ -285,7 +285,7 @@ def test_files_as_input_and_output(sandbox: Project, way: str) -> None:
 def test_the_time_limit(sandbox: Project) -> None:
     ended = sandbox.run("sh", "-c", "echo begun; sleep 30", options=("--time", "2s"))
     assert (ended.returncode, ended.stdout) == (124, b"begun\n")
-    assert b"the time is up" in ended.stderr
+    assert b"the time limit (resources.time) was reached" in ended.stderr
 
 
 @RUNTIMES

@@ -32,7 +32,7 @@ CHANGED = (
 
 @pytest.fixture
 def before(project: Project) -> Project:
-    """A project with what programs of the host run, each older than the run."""
+    """A project with files that programs of the host run, each older than the run."""
     git = project.root / ".git"
     for path in ("objects", "refs", "modules/m/objects", "modules/m/refs"):
         (git / path).mkdir(parents=True)

@@ -31,7 +31,7 @@ LAUNCHED = pytest.mark.parametrize("start", representative(WAYS, "launch"), indi
 
 @pytest.fixture(params=representative(WAYS, "run"))
 def start(request: pytest.FixtureRequest, project: Project) -> str:
-    """What a shell's line begins with, to run a command in the sandbox: both end in the same launcher."""
+    """The beginning of a shell line that runs a command in the sandbox: both end in the same launcher."""
     if request.param == "run":
         return RUN
     rendered = project.sandwright("render")

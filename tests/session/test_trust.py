@@ -72,7 +72,7 @@ STRANGERS = [
 
 @pytest.fixture
 def stranger() -> Iterator[Project]:
-    """A project that somebody else wrote, and a home with a secret: not in /tmp, which is private inside."""
+    """A project of another author, and a home with a secret: not in /tmp, which is private inside."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
         home = Path(made, "home")
         project = Project(home / "p", home, Path(made, "run"))

@@ -1,4 +1,5 @@
-/* planted NUMBER...: makes each call once, without arguments that mean anything. Static, so that it runs on any root. */
+/* plantedcalls NUMBER...: makes each system call once, with zero arguments. It is linked statically, so that it runs
+ * on any root file system. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <unistd.h>

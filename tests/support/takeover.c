@@ -1,4 +1,5 @@
-/* Stands in the place of User-Mode Linux, with the rights of its process, and tells on one line what it could do. */
+/* Simulates a compromised User-Mode Linux kernel: runs in its place, with its privileges, attempts what the sandbox must
+ * deny, and prints the results on one line. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -81,14 +82,14 @@ int main(void)
     tell("own-moved", rename(PROJECT "/kept/own", PROJECT "/away"));
     tell("absent-made", mkdir(PROJECT "/.vscode/x", 0755));
     tell("absent-removed", rmdir(PROJECT "/.vscode"));
-    /* What would be done changes nothing: these are the host's. */
+    /* These calls would change nothing if they succeeded, because the files are the host's. */
     tell("control-device", open("/dev/null", O_WRONLY | O_CREAT | O_TRUNC, 0644));
     tell("device-mode", chmod("/dev/null", 0666));
     tell("device-owner", chown("/dev/null", geteuid(), getegid()));
     tell("device-removed", rmdir("/dev/null"));
     tell("outside", made("/usr/made"));
     tell("device", mknod(PROJECT "/device", S_IFCHR | 0666, 0x103));
-#ifndef NAMESPACES /* there what runs is in the same sandbox */
+#ifndef NAMESPACES /* with namespaces, a started program stays in the sandbox, so it is allowed */
     tell("run", execv("/bin/sh", words));
     tell("run-own", execv(PROJECT "/plain", words));
 #endif

@@ -1,4 +1,5 @@
-/* Stands in the place of User-Mode Linux and asks over its line for the ports that it is given; tells what comes of each. */
+/* Simulates a compromised User-Mode Linux kernel: asks over the line for connections to PORTS, and prints the result of
+ * each. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,7 @@ enum { LINE = 3, HEAD = 5, READY = 'R', RECEIVED = 'L', CARRY = '3', CARRIED = '
 static const int32_t ports[] = {PORTS};
 enum { COUNT = sizeof ports / sizeof *ports };
 
-static void warn(unsigned char frame, const void *content, uint32_t length)
+static void send_frame(unsigned char frame, const void *content, uint32_t length)
 {
     unsigned char all[64] = {frame};
     memcpy(all + 1, &length, sizeof length);
@@ -18,7 +19,7 @@ static void warn(unsigned char frame, const void *content, uint32_t length)
         _exit(1);
 }
 
-static void xcalloc(void *content, size_t length)
+static void receive(void *content, size_t length)
 {
     for (size_t got = 0; got < length;) {
         ssize_t more = read(LINE, (char *)content + got, length - got);
@@ -32,17 +33,17 @@ int main(void)
 {
     static unsigned char content[1 << 21];
     int told[COUNT] = {0}, count = 0;
-    warn(READY, "", 0);
+    send_frame(READY, "", 0);
     for (int index = 0; index < COUNT; index++)
-        warn(CARRY, (int32_t[]){2 * index + 1, ports[index]}, 2 * sizeof(int32_t));
+        send_frame(CARRY, (int32_t[]){2 * index + 1, ports[index]}, 2 * sizeof(int32_t));
     while (count < COUNT) {
         unsigned char head[HEAD];
         uint32_t length;
         int32_t number;
-        xcalloc(head, sizeof head);
+        receive(head, sizeof head);
         memcpy(&length, head + 1, sizeof length);
-        xcalloc(content, length);
-        warn(RECEIVED, (int32_t[]){(int32_t)(HEAD + length)}, sizeof(int32_t));
+        receive(content, length);
+        send_frame(RECEIVED, (int32_t[]){(int32_t)(HEAD + length)}, sizeof(int32_t));
         memcpy(&number, content, sizeof number);
         if (*head != CLOSED && (*head != CARRIED || length == sizeof number))
             continue;
@@ -51,7 +52,7 @@ int main(void)
         printf("%d=%s ", ports[number / 2], *head == CARRIED ? "reached" : "closed");
         count++;
         if (*head == CARRIED)
-            warn(CLOSED, &number, sizeof number);
+            send_frame(CLOSED, &number, sizeof number);
     }
     printf("\n");
 }

@@ -63,7 +63,7 @@ class WorkspaceFile:
 
 
 def value_fault(kind: Kind, text: str) -> str:  # noqa: PLR0911 - a row for each kind
-    """Why a text is not a value of a kind; empty if it is one."""
+    """The reason why a text is not a valid value of a kind; empty if it is valid."""
     if "\0" in text:
         return "holds a NUL"
     if len(text.encode("utf-8", "surrogateescape")) > MAX_TEXT:
@@ -93,7 +93,7 @@ def value_fault(kind: Kind, text: str) -> str:  # noqa: PLR0911 - a row for each
 
 
 def is_ref(text: str) -> bool:
-    """Whether a text is a name as git-check-ref-format(1) allows it, narrower: no leading `-`, no globs."""
+    """Whether a text is a valid ref name of git-check-ref-format(1), with neither a leading `-` nor globs."""
     return bool(_REF.fullmatch(text)) and not _COMPONENT_FAULT.search(text)
 
 

@@ -42,7 +42,7 @@ class Audit:
         self._left = MAX_BYTES
 
     def check(self) -> None:
-        """Raise Full when there is no room for the line of a call that begins."""
+        """Raise Full if there is no room for the line of a call that is about to begin."""
         if self._left <= 0:
             raise Full
 
@@ -59,18 +59,18 @@ class Audit:
                 os.write(self._fd, line)
 
     def masked(self, text: str) -> str:
-        """A text from the sandbox for the log: with masked secrets, and cut to a limit."""
+        """Mask the secrets in a text from the sandbox, and shorten it for the log."""
         for secret in self._secrets:
             text = text.replace(secret, MASK.decode())
         return text if len(text) <= MAX_WORD else f"{text[:MAX_WORD]}… ({len(text)} characters)"
 
     def words(self, words: Iterable[str]) -> list[str]:
-        """Arguments for the log."""
+        """Mask and shorten the arguments of a call for the log."""
         present = [self.masked(word) for word in words]
         return (
             present if len(present) <= MAX_WORDS else [*present[:MAX_WORDS], f"… ({len(present)} arguments)"]
         )
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the log."""
         os.close(self._fd)

@@ -42,7 +42,7 @@ _WHY = {
     "output": (NO_BRIDGE, "the program wrote more than a call may, and was ended"),
     "input": (NO_BRIDGE, "more input than a call may have; the program was ended"),
     "protocol": (NO_BRIDGE, "the shim and the bridge don't speak the same protocol"),
-    "stopped": (NO_BRIDGE, "the bridge has ended, and the program with it"),
+    "stopped": (NO_BRIDGE, "the bridge exited, and the program with it"),
 }
 
 

@@ -108,7 +108,7 @@ class Configuration:
     changes: ChangesProgram | None = None
 
     def to_json(self) -> bytes:
-        """As JSON, with the secrets."""
+        """Encode the configuration as JSON, including the secrets."""
         return json.dumps(asdict(self), default=str).encode("utf-8", "surrogateescape")
 
     @classmethod

@@ -40,7 +40,7 @@ _LENGTH = struct.Struct(">I")
 
 
 class FrameKind(enum.IntEnum):
-    """What a frame is."""
+    """The kinds of frames."""
 
     CALL = 1
     STDIN = 2
@@ -102,7 +102,7 @@ class FrameReader:
 
     @property
     def midway(self) -> bool:
-        """Whether a frame has begun and not ended."""
+        """Whether a frame was received in part."""
         return bool(self._pending)
 
 
@@ -112,7 +112,7 @@ def header(kind: FrameKind, length: int) -> bytes:
 
 
 def encode_frame(kind: FrameKind, payload: bytes = b"") -> bytes:
-    """A whole frame."""
+    """A complete frame: its header and its payload."""
     return _HEADER.pack(len(payload), kind) + payload
 
 

@@ -85,7 +85,7 @@ class AllowedCall:
         return tuple(value for option, value in self.options if option.name == name)
 
     def words(self) -> tuple[str | tuple[str, WorkspaceFile], ...]:
-        """The arguments. A file is given as the text before it, and the file."""
+        """The arguments for the program. A file is given as the text before its name, and the file."""
         if self.form is None:
             return self.plain
         options = (_option_words(option, value) for option, value in self.options if option.passed)

@@ -37,7 +37,7 @@ _ENVIRONMENT = ("SSH_AUTH_SOCK", "GNUPGHOME", "HOME", "XDG_RUNTIME_DIR")
 def signing_keys(
     policy: ResolvedPolicy, environment: Mapping[str, str], path: str, sandbox: Reach
 ) -> Iterator[CommitKey]:
-    """The keys of a policy. Programs are looked for on `path`.
+    """Find the signing keys of a policy. Programs are searched for on `path`.
 
     Raise UsageError for a key that the sandbox could replace or that can't sign now, HostError for one that
     can't be read, ToolMissing for a missing program.

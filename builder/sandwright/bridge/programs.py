@@ -50,7 +50,7 @@ def _reads(policy: ResolvedPolicy, path: str) -> bool:
 
 
 def kept_always(policy: ResolvedPolicy, path: str) -> bool:
-    """Whether no sandbox of a policy can ever have written a path of the project.
+    """Whether a path of the project has been closed to every sandbox of the policy, now and in the past.
 
     A name in the project itself is protected even while it doesn't exist. Elsewhere only listed paths are: a
     repository is protected only once an index names it.
@@ -96,7 +96,10 @@ def _find_program(name: str, path: str, sandbox: Reach) -> str:
 
 
 def host_variables(environment: Mapping[str, str], sandbox: Reach) -> dict[str, str]:
-    """The variables of KEPT. Raise UsageError if one of them names a path that the sandbox may write."""
+    """The host's values of the variables in KEPT.
+
+    Raise UsageError if one of them names a path that the sandbox may write.
+    """
     found = {name: environment[name] for name in KEPT if name in environment}
     for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
         if name in found and sandbox.writes(str(Path(found[name]).absolute())):

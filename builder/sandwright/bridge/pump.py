@@ -50,7 +50,7 @@ class Pipes:
     stderr: int
 
     def close(self) -> None:
-        """Let them go."""
+        """Close them."""
         for fd in (self.stdin, self.stdout, self.stderr):
             if fd is not None:
                 os.close(fd)
@@ -58,7 +58,7 @@ class Pipes:
 
 
 class Pump:
-    """One call's streams."""
+    """The standard streams of one call."""
 
     def __init__(
         self,

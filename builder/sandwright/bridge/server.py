@@ -43,7 +43,7 @@ _STOP_SECONDS = 10.0
 
 
 class Server:
-    """One bridge."""
+    """The server of one bridge."""
 
     def __init__(
         self, configuration: Configuration, listeners: Sequence[socket.socket], channel: socket.socket | None

@@ -60,7 +60,7 @@ class SignatureAnswer:
 
 
 class CommitSigner:
-    """Signs for one bridge."""
+    """Signs commits and tags for one bridge."""
 
     def __init__(
         self, configuration: Configuration, workspace: OpenWorkspace, children: Children, stop: int

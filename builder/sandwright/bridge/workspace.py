@@ -36,7 +36,7 @@ class OpenWorkspace:
         self._fd = os.open(self.root, _DIRECTORY)
 
     def close(self) -> None:
-        """Let the directory go."""
+        """Close the directory."""
         os.close(self._fd)
 
     def relative(self, path: str) -> tuple[str, ...]:

@@ -20,11 +20,11 @@ POLICY = "policy"
 
 @dataclass(frozen=True)
 class CaseChange:
-    """One case that is answered otherwise.
+    """One case that the two policies answer differently.
 
-    `methods` are those of which it is so, `policy` among them; `old → new` is the policy's own method where
-    that changed. `before` and `after` say which rule decides, never a value of a variable; `source` is where
-    the new policy says it.
+    `methods` are those with different answers, including `policy`; `old → new` is the policy's own method
+    where that changed. `before` and `after` say which rule decides, never a value of a variable; `source` is
+    where the new policy says it.
     """
 
     case: Case
@@ -37,7 +37,7 @@ class CaseChange:
 
 @dataclass(frozen=True)
 class PolicyDifference:
-    """All that differs between two policies. `methods` are those that were asked.
+    """All differences between two policies. `methods` are the compared methods.
 
     `silent` are those of them that answered no case of both policies, and take or refuse both.
     """

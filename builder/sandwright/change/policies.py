@@ -36,12 +36,11 @@ class PolicyPair:
     def resolve(
         self, project: Path | None = None, environ: Mapping[str, str] | None = None
     ) -> tuple[ResolvedPolicy, ResolvedPolicy]:
-        """Both on this host, each with the facts of every path that the comparison asks about.
+        """Resolve both policies on this host, with the facts of every path that the comparison asks about.
 
         `project` and `environ` are those of `collect_facts`; absent: the new file's directory, this
-        environment.
-        Paths show the names of variables with secrets, not their values: anybody may read the comparison.
-        Raise UsageError where a revision lacks the filter of system calls that its policy names.
+        environment. Paths show the names of variables with secrets, not their values: anybody may read the
+        comparison. Raise UsageError where a revision lacks the filter of system calls that its policy names.
         """
         where = self.file.parent if project is None else project
         public = public_environment(os.environ if environ is None else environ)
@@ -55,7 +54,7 @@ class PolicyPair:
         return old, new
 
     def at(self, file: Path) -> PolicyPair:
-        """The same policies as if they were in another file."""
+        """The same policies with the path of another file."""
         old, new = (
             MergedPolicy.from_layers(
                 [replace(each, file=str(file)) if each.kind == "project" else each for each in policy.layers]

@@ -46,7 +46,7 @@ class ChangeReport:
 
     @property
     def summary(self) -> str:
-        """One line."""
+        """The result of the comparison in one line."""
         wider = sum(line.widened is True for line in self.lines)
         narrower = sum(line.widened is False for line in self.lines)
         return (
@@ -55,7 +55,7 @@ class ChangeReport:
         )
 
     def seen(self, line: ChangeLine) -> str:
-        """What was seen of a line's changes: one witness that shows it, else why there is none."""
+        """The witness that shows the changes of a line, or the reason why there is none."""
         witnesses = [each for each in self.witnesses if each.change in line.changes]
         best = sorted(witnesses, key=lambda each: _PREFERRED.index(each.verdict))
         return str(best[0]) if best else ""

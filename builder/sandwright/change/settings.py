@@ -22,7 +22,7 @@ _VERBS = {"read": "reads", "write": "writes", "env": "passes"}
 
 @dataclass(frozen=True)
 class SettingChange:
-    """Something of a policy that changed.
+    """A changed setting that no case covers.
 
     `widened` is None for a change that is neither wider nor narrower, or unknown.
     """
@@ -40,11 +40,11 @@ def changed_settings(
     refused: Mapping[str, tuple[str, str]],
     cases: Collection[tuple[Case, bool]],
 ) -> tuple[SettingChange, ...]:
-    """What changed but for the cases. `refused` are methods that take only one of the policies.
+    """The changed settings that no case reports. `refused` are methods that accept only one of the policies.
 
     `cases` are those that changed, each with whether more is allowed. What they report is reported once. A
-    path that was the sandbox's own and is the host's now can be read before and after, and a
-    variable that had a value of the policy's is there before and after: no case reports these.
+    path that was the sandbox's own and is the host's now can be read before and after, and a variable that
+    had a value of the policy's is there before and after: no case reports these.
     """
     reported = {
         (_VERBS.get(case.question), shown_path(case.subject, new.facts), wide) for case, wide in cases

@@ -42,17 +42,17 @@ class Stage:
 
     @property
     def state(self) -> Path:
-        """What launchers keep of their runs."""
+        """The directory in which launchers keep data of their runs."""
         return self.hidden / "state"
 
     @property
     def home(self) -> Path:
-        """The home."""
+        """The home directory of the stage."""
         return self.root / "home"
 
     @property
     def project(self) -> Path:
-        """The project."""
+        """The project directory of the stage."""
         return self.places[0][1]
 
     @property
@@ -62,14 +62,14 @@ class Stage:
         return {"PATH": path, "HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.state)}
 
     def moved(self, path: str) -> str | None:
-        """Where a path of the user's is here; None for one that is neither in the project nor at home."""
+        """The path on the stage for one of the user's paths; None outside of the project and the home."""
         for original, here in self.places:
             if is_inside(path, original) and original != "/":
                 return str(here) + path[len(original) :]
         return None
 
     def plant(self, path: str, kind: str | None) -> None:
-        """Put a file or a directory there, with a file in it, but nothing below a file. Existing files stay.
+        """Create a file, or a directory with a file in it, but nothing below a file. Existing files stay.
 
         `kind` is what the user has there; for nothing it is a directory, as rules hold for all in it.
         """
@@ -119,7 +119,7 @@ def make_stage(facts_of: ResolvedPolicy) -> Iterator[Stage]:
 def resolve_staged(
     pair: PolicyPair, stage: Stage, planted: Iterable[tuple[str, str | None]], environ: Mapping[str, str]
 ) -> tuple[ResolvedPolicy, ResolvedPolicy]:
-    """Both policies for the stage, once everything is planted.
+    """Resolve both policies on the stage, once everything is planted.
 
     `planted` are paths of the stage, each with what the user has there.
     """

@@ -19,10 +19,10 @@ FILTERED = ("EPERM", "ENOSYS", "EACCES", "EAFNOSUPPORT", "SIGSYS")
 
 @dataclass(frozen=True)
 class Witness:
-    """What was seen of a change under a method.
+    """The observed effect of a change under a method.
 
-    `attempt` is what was tried, `before` and `after` are the answers under the old and the new policy; for
-    what was not seen `reason` says why.
+    `attempt` is the attempted access, `before` and `after` are its answers under the old and the new policy.
+    If there was no attempt, `reason` says why.
     """
 
     change: CaseChange
@@ -59,7 +59,7 @@ def is_host(case: Case) -> bool:
 
 
 def judged(made: Witness, case: Case, answers: tuple[ProbeAnswer, ProbeAnswer], word: str) -> Witness:
-    """What the answers under the old and the new policy show of a change."""
+    """Judge a change by the answers under the old and the new policy."""
     before, after = answers
     made = replace(made, before=_answer_name(case, before), after=_answer_name(case, after))
     if case.question == "syscall":

@@ -35,7 +35,7 @@ _ELSEWHERE, _LOCKED = "x", ("*", "!")
 
 
 def needs_content(path: bytes) -> bool:
-    """Whether this module needs the content of a file."""
+    """Whether the checks of this module need the content of a file."""
     return path in _ACCOUNT_FILES
 
 
@@ -73,7 +73,7 @@ def _check_merged_usr(tree: FileTree) -> Iterator[ImageFinding]:
 
 
 def read_lines(raw: bytes, *, fields: int) -> tuple[list[AccountLine], list[int]]:
-    """The lines of passwd (7 fields) or group (4), and the numbers of those that are none."""
+    """The lines of passwd (7 fields) or group (4), and the numbers of malformed ones."""
     lines, broken = [], []
     for number, line in enumerate(raw.decode("utf-8", "surrogateescape").split("\n"), 1):
         if not line.strip() or line[0] in "#+-":

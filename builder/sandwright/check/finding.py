@@ -14,7 +14,7 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True)
 class CheckRule:
-    """Something an image must or should be. `title` says what, as a sentence without its full stop."""
+    """A requirement or recommendation for images. `title` states it as a sentence without a full stop."""
 
     name: str
     severity: Severity
@@ -75,7 +75,7 @@ RULES: Mapping[str, CheckRule] = {name: CheckRule(name, severity, title) for nam
 
 @dataclass(frozen=True, order=True)
 class ImageFinding:
-    """That a rule does not hold.
+    """A violation of a rule.
 
     `where` is a path in the image, or a part of a document; empty for all of it. `waived` is why it is
     accepted, empty when it isn't.
@@ -119,12 +119,12 @@ class Waiver:
         return self.rule if self.pattern == "*" else f"{self.rule}:{self.pattern}"
 
     def covers(self, finding: ImageFinding) -> bool:
-        """Whether it is about this finding."""
+        """Whether the waiver applies to this finding."""
         return finding.rule == self.rule and fnmatch.fnmatchcase(finding.where, self.pattern)
 
 
 def waive(findings: Iterable[ImageFinding], waivers: Sequence[Waiver]) -> list[ImageFinding]:
-    """The findings, sorted, each once, those that are accepted with the reason."""
+    """Sort the findings without duplicates, and mark the accepted ones with their reasons."""
     made = []
     for finding in sorted(set(findings)):
         reason = next((each.reason for each in waivers if each.covers(finding)), "")

@@ -46,7 +46,7 @@ _STICKY, _SET_ID, _OTHERS_WRITE = 0o1000, 0o6000, 0o002
 
 @dataclass
 class LayersRead:
-    """What is kept of the layers: the entries of each, and what ELF files say, by path in the layer."""
+    """The data that checks need of all layers: entries, and headers of ELF files by path in the layer."""
 
     entries: list[LayerEntries[EntryContent]] = field(default_factory=list)
     elves: dict[bytes, Elf] = field(default_factory=dict)

@@ -63,7 +63,7 @@ class EnvVar:
 
 @dataclass(frozen=True, kw_only=True)
 class CommandTest:
-    """A program to start, and what has to come of it. In schema 1.0.0 `command` has the arguments, too.
+    """A program to start, and its expected result. In schema 1.0.0 `command` has the arguments, too.
 
     `setup` is not supported; `teardown` is read and not run, as by container-structure-test itself.
     """
@@ -99,7 +99,7 @@ class CommandTest:
 
 @dataclass(frozen=True, kw_only=True)
 class ExistenceTest:
-    """A path that has to be there, or must not be."""
+    """A path that must exist, or must not."""
 
     name: Word = ""
     path: str = ""
@@ -112,7 +112,7 @@ class ExistenceTest:
 
 @dataclass(frozen=True, kw_only=True)
 class ContentTest:
-    """What a file has to say, and must not."""
+    """Patterns that a file must match, and patterns that it must not match."""
 
     name: Word = ""
     path: str = ""
@@ -130,7 +130,7 @@ class LicenseTest:
 
 @dataclass(frozen=True, kw_only=True)
 class MetadataTest:
-    """What the configuration has to say.
+    """The expected configuration of the image.
 
     An absent or empty text asks for nothing. An empty list as entrypoint or cmd asks that there is none.
     """
@@ -161,7 +161,7 @@ class RunOptions:
     bind_mounts: tuple[Word, ...] = field(default=(), metadata={"key": "bindMounts"})
 
     def faults(self) -> Iterator[str]:
-        """What of it is not done here."""
+        """The options that are not supported here."""
         for name, value in (
             ("privileged", self.privileged),
             ("allocateTty", self.tty),
@@ -199,7 +199,7 @@ class StructureTests:
     options: RunOptions = field(default=RunOptions(), metadata={"key": "containerRunOptions"})
 
     def tests_nothing(self) -> bool:
-        """Whether no test is in it that could fail."""
+        """Whether the file contains no test that could fail."""
         named = [*self.commands, *self.existence, *self.content]
         named += [test for test in self.licences if test.debian or test.files]
         return not named and self.metadata in (None, MetadataTest())
@@ -210,7 +210,7 @@ class StructureTests:
         return frozenset(map(relative, [*files, *(path for test in self.licences for path in test.files)]))
 
     def asks(self, path: bytes) -> bool:
-        """Whether the content of a file may be tested that no test names."""
+        """Whether a test may need the content of a file that no test names."""
         start, end = _LICENCES
         return path.startswith(start) and path.endswith(end) and any(test.debian for test in self.licences)
 
@@ -261,7 +261,7 @@ def _shell_name(rest: str) -> tuple[str, int]:
 
 
 def relative(path: str) -> bytes:
-    """A path of a test as trees have it."""
+    """The path of a test in the form that file trees use."""
     return b"/".join(part for part in path.encode().split(b"/") if part not in (b"", b"."))
 
 

@@ -53,7 +53,7 @@ class Changes:
         return [one_line(str(self.directory / each)) for each in found]
 
     def apply(self) -> None:
-        """Write and remove. Raise UsageError when the file system refuses."""
+        """Write and remove the files. Raise UsageError if the file system refuses."""
         try:
             for artifact in self.written:
                 write_output(str(self.directory / artifact.name), artifact.content, mode=artifact.mode)
@@ -92,9 +92,9 @@ def changes(rendered: Rendered, directory: Path) -> Changes:
 
 
 def stray_entries(out: Path, methods: Collection[str]) -> list[str]:
-    """What lies beside the directories of methods, in which a launcher would be that nothing compares.
+    """Entries beside the directories of methods, which might contain a launcher that nothing compares.
 
-    What `init` and `render` write there themselves is none.
+    Files that `init` and `render` write there do not count.
     """
     names = sorted(os.listdir(out)) if out.is_dir() else []  # noqa: PTH208 - names are compared
     extra = (name for name in names if name not in methods and not _written_beside(out / name))

@@ -21,7 +21,7 @@ def completion(*, shell: str) -> None:
 
 
 def bash(commands: Sequence[Command]) -> str:
-    """A function for `complete`, and its registration."""
+    """The script for bash: a function for `complete`, and its registration."""
     return "\n".join([_BASH_HEAD, *_bash_cases(commands), _BASH_FOOT])
 
 
@@ -92,7 +92,7 @@ def _completion_words(command: Command) -> str:
 
 
 def zsh(commands: Sequence[Command]) -> str:
-    """A function for `compdef`: it works from a directory of fpath, and sourced."""
+    """The script for zsh, with a function for `compdef`: it works from a directory of fpath, and sourced."""
     lines = [
         "#compdef sandwright",
         "_sandwright() {",
@@ -135,7 +135,7 @@ def _zsh_escaped(text: str) -> str:
 
 
 def fish(commands: Sequence[Command]) -> str:
-    """A line of `complete` for each thing."""
+    """The script for fish: one `complete` command for each word."""
     lines = ["complete -c sandwright -n __fish_use_subcommand -f"]
     for each in commands:
         about = _fish_quoted(each.help)

@@ -43,12 +43,12 @@ def line(text: str) -> None:
 
 
 def lines(text: str) -> None:
-    """Print a text of several lines on standard output, in which no stranger's has breaks."""
+    """Print a text of several lines on standard output. Untrusted parts of it contain no line breaks."""
     print(visible(text))
 
 
 def write(text: str) -> None:
-    """Print a text that ends its own lines on standard output."""
+    """Print a text that contains its own line breaks on standard output."""
     print(visible(text), end="")
 
 

@@ -36,9 +36,9 @@ def learn(
     write: bool = False,
     trust_policy: bool = False,
 ) -> None:
-    """AccessLog a command, and print the proposed change of the policy.
+    """Record the accesses of a command, and print the proposed change of the policy.
 
-    Raise VerdictError where the command doesn't pass under it.
+    Raise VerdictError if the command fails under the changed policy.
     """
     if not words and not merge:
         raise UsageError("give a command to learn from, behind --, or records of earlier runs by --merge")

@@ -22,7 +22,7 @@ def load_policy(request: RunRequest) -> Policy:
 def request_for(
     policy: str, settings: Sequence[str] | None = None, presets: Sequence[str] | None = None
 ) -> RunRequest:
-    """A run under a policy's file, to ask what would be; with `presets` the file need not be there."""
+    """A run under a policy file, for queries that start nothing. With `presets`, the file may be missing."""
     try:
         here = str(Path.cwd())
     except FileNotFoundError:

@@ -24,7 +24,7 @@ from sandwright.visible import notify
 
 
 def task(command: Command, retired: str = "") -> Task[Any]:
-    """A command as a task; with `retired` by that name of an earlier release.
+    """A command as a task of invoke; with `retired`, under its name of an earlier release.
 
     No option gets a short name by itself: some would take `-h` from `--help`.
     """

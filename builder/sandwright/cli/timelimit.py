@@ -10,7 +10,7 @@ from typing import NoReturn
 
 
 class TimeLimitExceeded(Exception):
-    """The time was up."""
+    """The time limit was exceeded."""
 
 
 @contextlib.contextmanager

@@ -53,14 +53,14 @@ class Document:
         return Problem(*position, field_name(path), message)
 
     def refuse(self, faults: Iterable[tuple[Path, str]]) -> None:
-        """Raise DocumentError with these faults, each the path of a value and a message; none is no error."""
+        """Raise DocumentError with these faults, each the path of a value and a message, if there are any."""
         problems = [self.problem(path, message) for path, message in faults]
         if problems:
             raise DocumentError(self.file, problems)
 
 
 def without_positions(data: Value, *, file: str) -> Document:
-    """Data that no text is at hand for: its faults name the file and the field only."""
+    """A document of data without a text: its faults name only the file and the field."""
     return Document(file, data, {(): (0, 0)}, {})
 
 

@@ -73,7 +73,7 @@ def options(form: object) -> tuple[object, ...]:
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 - what JSON holds
-    """A decoded value as JSON has it: dataclasses as mappings by their keys, tuples as lists."""
+    """A decoded value as plain JSON data: dataclasses as mappings by their keys, tuples as lists."""
     if is_dataclass(value) and not isinstance(value, type):
         return {key.name: plain(getattr(value, key.field)) for key in keys(type(value))}
     if isinstance(value, dict):

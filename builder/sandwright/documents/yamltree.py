@@ -36,7 +36,7 @@ _CONSTANTS: Mapping[str, bool | float | None] = {
 
 
 class YamlFault(Exception):
-    """Nothing more can be read after this. `problem` says why."""
+    """An error after which nothing more can be read. `problem` describes it."""
 
     def __init__(self, position: Position, message: str) -> None:
         """`position` is (0, 0) when the whole document is meant."""
@@ -60,7 +60,7 @@ class YamlNode:
 
 
 def readable(text: str | bytes) -> str:
-    """The document as text that holds only what YAML allows and every reader sees as the same lines."""
+    """The document as text, without characters that YAML forbids or that only some readers take as breaks."""
     if len(text) > MAX_BYTES:
         raise YamlFault((0, 0), f"is larger than {MAX_BYTES >> 20} MiB")
     text = (_decode_utf8(text) if isinstance(text, bytes) else text).removeprefix("\ufeff")

@@ -49,7 +49,7 @@ class Authority:
 
     @property
     def certificate(self) -> str:
-        """Its certificate, as PEM."""
+        """The authority's certificate, as PEM."""
         return self._certificate.read_text()
 
     def certify(self, host: str) -> str:

@@ -48,7 +48,7 @@ class _Started(Protocol):
 
 @dataclass(frozen=True)
 class InspectionSettings:
-    """The settings with which the supervisor starts it.
+    """The settings with which the supervisor starts haproxy.
 
     `opener` identifies its connections (`opening.OpenedHosts`).
 

@@ -39,7 +39,7 @@ class Head:
         return [value for key, value in self.headers if key == name]
 
     def without(self, names: Sequence[str]) -> list[Header]:
-        """The headers but for these."""
+        """The headers except those with these names."""
         return [each for each in self.headers if each[0] not in names]
 
 

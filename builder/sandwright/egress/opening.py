@@ -82,7 +82,7 @@ class OpenedHosts:
 
 
 class Undecided(Exception):
-    """More bytes are needed."""
+    """The destination is not known before more bytes arrive."""
 
 
 Way = Literal["sandbox", "launcher", "proxy"]
@@ -228,7 +228,10 @@ def starts_with(data: bytes, expected: bytes) -> bool:
 
 
 def peek(connection: socket.socket) -> bytes:
-    """The bytes that have come, left there. Raise Undecided without any, ConnectionError at the end."""
+    """Read the bytes that have arrived without consuming them.
+
+    Raise Undecided if there are none, ConnectionError at the end of the stream.
+    """
     try:
         data = connection.recv(MAX_HEAD, socket.MSG_PEEK)
     except BlockingIOError:
@@ -239,6 +242,6 @@ def peek(connection: socket.socket) -> bytes:
 
 
 def take(connection: socket.socket, length: int) -> None:
-    """Take bytes that `peek` has seen."""
+    """Consume bytes that `peek` has returned."""
     while length > 0:
         length -= len(connection.recv(length))

@@ -203,7 +203,7 @@ class Relay:
                 self._abandon(late)
 
     def close(self) -> None:
-        """Close everything."""
+        """Close all sockets."""
         for listener, _ in list(self._listening.values()):
             self.forget(listener)
         for opening in set(self._openings.values()):

@@ -70,7 +70,7 @@ class _Running(Protocol):
 
 @dataclass(frozen=True)
 class Proxy:
-    """A proxy that runs. The package's docstring describes its fields."""
+    """A running proxy. The package's docstring describes its fields."""
 
     host: str
     port: int
@@ -98,7 +98,7 @@ class Proxy:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether the proxy is still running."""
         return self._supervisor.poll() is None
 
     @property

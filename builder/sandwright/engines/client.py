@@ -138,18 +138,18 @@ class EngineClient:
         return self.ask(*words, stdin=stdin, variables=variables, check=False, timeout=timeout)
 
     def first_process(self, container: str) -> int:
-        """The number of a container's first process; 0 where it has none."""
+        """The PID of a container's first process; 0 if there is none."""
         found = self.ask("inspect", "--format", "{{.State.Pid}}", container, check=False).text
         return int(found) if found.isdigit() else 0
 
 
 def client_environment() -> dict[str, str]:
-    """The variables of ours by which a client finds its engine."""
+    """The variables of our environment by which a client finds its engine."""
     return {name: os.environ[name] for name in _CLIENT if name in os.environ}
 
 
 def our_environment() -> dict[str, str]:
-    """Ours, with a PATH that no sandbox can write to."""
+    """Our environment, with a PATH that no sandbox can write to."""
     return {**os.environ, "PATH": process.search_path()}
 
 

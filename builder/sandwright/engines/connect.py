@@ -14,7 +14,9 @@ from sandwright.host import MachineFacts
 
 @contextmanager
 def connect_engine(name: str, host: MachineFacts, *, cache: bool = True) -> Iterator[Engine]:
-    """The engine for the length of a `with`. Without `cache`, Docker carries out all instructions of a build.
+    """Connect to an engine for the length of a `with`.
+
+    Without `cache`, Docker carries out all instructions of a build.
 
     Raise UsageError for a name that is no engine's, HostError when no Docker daemon answers.
     """

@@ -84,7 +84,7 @@ class PodmanEngine(EngineClient):
     settings: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
     def argv(self, *words: str) -> list[str]:
-        """Buildah takes the runtime as an option of `build`."""
+        """The command line before the sub-command; Buildah takes the runtime as an option of `build`."""
         runtime = [f"--runtime={self.runtime}"] if self.runtime and self.name == "podman" else []
         return super().argv(*runtime, *words)
 

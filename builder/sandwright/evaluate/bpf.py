@@ -61,7 +61,10 @@ class Instruction:
 
 @dataclass(frozen=True)
 class SystemCall:
-    """What a filter sees of a call. `audit`: the AUDIT_ARCH_* of its ABI; arguments are unsigned."""
+    """The data of a system call that a filter can read.
+
+    `audit`: the AUDIT_ARCH_* of its ABI; arguments are unsigned.
+    """
 
     number: int
     audit: int

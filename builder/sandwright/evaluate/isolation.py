@@ -37,7 +37,10 @@ class Exposure:
 def exposures(
     policy: ResolvedPolicy, declaration: Declaration, sandbox: ReadBack, arch: str
 ) -> Iterator[Exposure]:
-    """All of them. Raise UsageError where the declaration promises what nothing reads back."""
+    """All exposures of a sandbox.
+
+    Raise UsageError if the declaration promises something that no reader of artifacts checks.
+    """
     yield from _default_action(policy, sandbox, arch)
     isolation = sandbox.isolation()
     if isolation is None:

@@ -17,10 +17,10 @@ from sandwright.render.mounts import Mount, MountPlan
 
 
 class MountAccess(NamedTuple):
-    """What a program inside can do with a path.
+    """The access of programs inside to a path.
 
-    `path` is where its links lead inside. `mount` decides, None where the image's own files are. `because`
-    says so in words.
+    `path` is the path inside after all links. `mount` is the deciding mount, None for the image's own files.
+    `because` is the reason in words.
     """
 
     path: str
@@ -46,7 +46,7 @@ class Mounts:
         self._answers: dict[str, MountAccess] = {}
 
     def access(self, path: str) -> MountAccess:
-        """What can be done with an absolute path. Raise UsageError for another."""
+        """The access to an absolute path. Raise UsageError for a relative one."""
         if not path.startswith("/") or "\0" in path:
             raise UsageError(f"{path!r} is no absolute path")
         if path not in self._answers:
@@ -81,7 +81,7 @@ class Mounts:
         return last[1] if last else None
 
     def is_target(self, path: str) -> bool:
-        """Whether something is mounted at this very path."""
+        """Whether something is mounted at exactly this path."""
         return bool(self._tree.at(path))
 
     def hidden(self) -> tuple[Mount, ...]:

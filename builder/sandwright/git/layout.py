@@ -24,7 +24,7 @@ _MOST_REFS = 10_000
 
 
 def blocking_file(directory: Path) -> str:
-    """A file of the repository of a directory at which Git would wait, such as a pipe; empty without one."""
+    """A file of a directory's repository at which Git would block, such as a pipe; empty if there is none."""
     for each in (directory.absolute(), *directory.absolute().parents):
         git = each / ".git"
         if git.is_dir():

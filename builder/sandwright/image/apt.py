@@ -163,7 +163,7 @@ class PrivateApt:
             parsed.write_text(found)
 
     def resolve_image(self, definition: ImageDefinition) -> tuple[LockedPackage, ...]:
-        """What `resolve` gives for the packages of an image."""
+        """Resolve the packages of an image with `resolve`."""
         scripts = definition.configure == "scripts"
         return self.resolve(definition.packages, without=tuple(definition.without), essential=scripts)
 

@@ -25,7 +25,7 @@ MOST_THREADS = 8
 
 @dataclass(frozen=True)
 class BuildContext:
-    """What every step of a build shares. `cancelled` is set when the build is to stop."""
+    """The objects that all steps of a build share. `cancelled` is set when the build is to stop."""
 
     staging: StagingArea
     progress: Progress

@@ -108,7 +108,7 @@ AnyLocked = TypeVar("AnyLocked", LockedPackage, LockedWheel, LockedNpm)
 
 @dataclass(frozen=True)
 class Lock:
-    """What an image is made of.
+    """The pinned inputs of an image.
 
     `definition` is the checksum of what decided about it. `epoch` is the date of the newest release file that
     it was resolved from, in seconds: the time that the image's files get. Packages are sorted by name.

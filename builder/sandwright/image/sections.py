@@ -199,7 +199,7 @@ class Config:
     healthcheck: Healthcheck | None = None
 
     def over(self, base: "Config") -> "Config":
-        """This configuration where the image has a base with configuration `base`."""
+        """This configuration on top of a base with the configuration `base`."""
         command = self.command if self.command or self.entrypoint else base.command
         return Config(  # both are checked; that of a stranger's image by other rules
             user=self.user or base.user,
@@ -218,7 +218,7 @@ class Config:
 
 @dataclass(frozen=True, kw_only=True)
 class SmokeCheck:
-    """A program that is run in the finished image, and what must come of it."""
+    """A program that is run in the finished image, and its expected result."""
 
     name: Line
     run: Command
@@ -230,7 +230,7 @@ class SmokeCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class Smoke:
-    """How the image is proved to work, beside the checks that every image has."""
+    """The smoke checks of an image, in addition to those that every image has."""
 
     programs: tuple[Command, ...] = ()
     """Programs that must end with status 0."""

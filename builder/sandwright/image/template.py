@@ -54,7 +54,7 @@ class LanguagePackages:
     program: tuple[str, ...]
 
     def packages(self, distribution: str) -> tuple[str, ...]:
-        """Those of one distribution."""
+        """The packages of one distribution."""
         return self.alpine if distribution == "alpine" else self.debian
 
 
@@ -78,7 +78,7 @@ LANGUAGES: Mapping[str, LanguagePackages] = {
 
 @dataclass(frozen=True)
 class NewImage:
-    """What a new image is to be. `base` is a suite, ALPINE, the name of an image, or a reference."""
+    """The properties of a new image. `base` is a suite, ALPINE, the name of an image, or a reference."""
 
     name: str
     base: str

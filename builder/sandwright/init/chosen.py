@@ -13,7 +13,7 @@ from sandwright.session import preflights
 
 @dataclass(frozen=True)
 class Chosen:
-    """A method, and what starting sandboxes showed: of those tried before it, and of itself last.
+    """A method, and the results of starting sandboxes: those tried before it, and its own last.
 
     `attempts` is empty for a method that was named and is not run from here.
     """
@@ -23,11 +23,11 @@ class Chosen:
 
     @property
     def ready(self) -> bool:
-        """Whether a sandbox of it was started here, and hid what it should."""
+        """Whether a sandbox of the method was started here and hid the denied file."""
         return bool(self.attempts) and self.attempts[-1].ready
 
     def without_last(self) -> Chosen:
-        """The first that was tried, where the one that starts is not enough."""
+        """The first method that was tried, if the one that starts is not enough."""
         first, *others = self.attempts[:-1]
         return Chosen(first.method, (*others, first))
 

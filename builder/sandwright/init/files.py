@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def keep_from_git(directory: Path) -> None:
-    """Have Git ignore a directory, unless it has a word on that, or is a link. Raise OSError."""
+    """Have Git ignore a directory, unless it already has a .gitignore, or is a link. Raise OSError."""
     with contextlib.suppress(FileExistsError, NotADirectoryError):
         folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
@@ -18,7 +18,7 @@ def keep_from_git(directory: Path) -> None:
 
 
 def create(path: str | Path, text: str, folder: int | None = None) -> None:
-    """Make a file that is not there yet, in a folder that is open: whole, or not at all."""
+    """Create a file that does not exist yet, in an open directory: whole, or not at all."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o666, dir_fd=folder)
     try:

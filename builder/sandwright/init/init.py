@@ -26,7 +26,7 @@ POLICY = "sandbox.yaml"
 
 @dataclass(frozen=True)
 class Proposed:
-    """A policy for a project that has none yet, and what a person is to know of it.
+    """A policy for a project that has none yet, with remarks for the user.
 
     `text` loads and renders for the method on this host. `notes` are about this machine and this project,
     `next_steps` are commands.
@@ -40,7 +40,7 @@ class Proposed:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What `write` makes."""
+        """The files that `write` creates."""
         return self.directory / POLICY, self.directory / SCHEMA_FILE
 
     def write(self) -> None:
@@ -108,7 +108,7 @@ def _checked_proposal(
 
 
 def check_proposal(directory: Path, text: str, method: str) -> None:
-    """See that a text is a policy that renders for a method, with all layers that hold here.
+    """Check that a text is a policy that renders for a method, with all layers that apply here.
 
     Raise what loading and rendering raise: DocumentError, UsageError, RenderError.
     """

@@ -25,7 +25,7 @@ Document = TypeVar("Document")
 
 @dataclass(frozen=True, kw_only=True)
 class NamePlan:
-    """Names of hosts that lead through the proxy."""
+    """The section `names`: host names that lead through the proxy."""
 
     patterns: Words = ()
     ports: Words = ()
@@ -35,7 +35,7 @@ class NamePlan:
 
 @dataclass(frozen=True, kw_only=True)
 class AuthorityPlan:
-    """The host's certificates of authorities, in an image's root."""
+    """The section `authorities`: the host's CA certificates, for an image's root."""
 
     bundles: Words = ()
     stores: Words = ()
@@ -44,7 +44,7 @@ class AuthorityPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class SocketPlan:
-    """Unix sockets."""
+    """The section `sockets`: Unix sockets."""
 
     supervised: bool = False
     own: bool = False
@@ -53,7 +53,7 @@ class SocketPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class ShimPlan:
-    """The bridge."""
+    """The section `shims`: the bridge."""
 
     enabled: bool = False
     place: str | None = None
@@ -63,7 +63,7 @@ class ShimPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class BackstopPlan:
-    """Landlock behind the mounts."""
+    """The section `backstop`: Landlock in addition to the mounts."""
 
     enabled: bool = False
     paths: Pairs = ()
@@ -72,7 +72,7 @@ class BackstopPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class ImagePlan:
-    """An unpacked image."""
+    """The section `image`: an unpacked image."""
 
     root: str | None = None
     points: Words = ()
@@ -82,7 +82,7 @@ class ImagePlan:
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimePlan:
-    """runc, crun, runsc."""
+    """The section `runtime`: runc, crun and runsc."""
 
     gvisor: bool = False
     rootless: bool = False
@@ -93,7 +93,7 @@ class RuntimePlan:
 
 @dataclass(frozen=True, kw_only=True)
 class EnginePlan:
-    """Docker and Podman."""
+    """The section `engine`: Docker and Podman."""
 
     client: str | None = None
     options: Words = ()
@@ -117,7 +117,7 @@ class EnginePlan:
 
 @dataclass(frozen=True, kw_only=True)
 class UserPlan:
-    """An account of the project's."""
+    """The section `user`: the project's account."""
 
     account: str | None = None
     root: str | None = None
@@ -128,7 +128,7 @@ class UserPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class LandlockPlan:
-    """Landlock as the method."""
+    """The section `landlock`: Landlock as the method."""
 
     settings: Words = ()
     start_directory: str | None = None
@@ -140,7 +140,7 @@ class LandlockPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class MachinePlan:
-    """A kernel of the command's."""
+    """The section `vm`: the command's guest kernel."""
 
     kernel: str | None = None
     accelerator: str | None = None
@@ -154,7 +154,7 @@ class MachinePlan:
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchPlan:
-    """What a launcher does. Each field of `fields.h`, in its order; what each means stands there."""
+    """The rendered input of a launcher. `fields.h` has the same fields in this order, and describes them."""
 
     method: str
     refused: str | None = None

@@ -41,7 +41,7 @@ CERTIFICATES = (
 
 @dataclass(frozen=True)
 class Restriction:
-    """What a program may do beyond reading libraries: paths, each with all below, and TCP ports.
+    """The access of a program beyond reading libraries: paths, each with everything below, and TCP ports.
 
     Ports that are None aren't restricted. `account` (uid and gid) is for root.
     """

@@ -20,7 +20,7 @@ from sandwright.session.run import run
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """How a run ended, and what it asked for."""
+    """The exit status of a run, and the record of its accesses."""
 
     status: int
     record: AccessLog
@@ -64,7 +64,7 @@ def recording_method() -> str:
 def attempt(
     command: RecordedCommand, settings: Sequence[str], calls: Sequence[int], *, notify: Callable[[str], None]
 ) -> RecordedRun:
-    """Run it; what it writes to its output goes to our standard error. Raise SandwrightError.
+    """Run the command and record its accesses. Its output goes to our standard error. Raise SandwrightError.
 
     Raise HostError where nothing was recorded.
     """

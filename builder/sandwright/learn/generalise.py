@@ -28,7 +28,7 @@ class PathGrant:
 def read_grants(
     reads: Mapping[str, set[str]], bounds: Bounds, covered: Callable[[str], bool]
 ) -> list[PathGrant]:
-    """Grants for what was read and is not `covered` already."""
+    """Grants for the paths that were read and are not yet `covered`."""
     home = bounds.current.facts.home
     project = bounds.current.facts.project
     never = {_at_home(each, home) for each in NEVER_WHOLE} | {*ancestors(project), *ancestors(home)}
@@ -75,10 +75,10 @@ def link_grants(
 
 
 def write_grants(writes: Mapping[str, set[str]], bounds: Bounds) -> list[PathGrant]:
-    """Grants for what was changed.
+    """Grants for the changed paths.
 
-    In the project it is the project, as work of the same kind changes other files of it. So protected names
-    stay what they are, too: they are those of the project.
+    For changes in the project, the whole project is granted, because similar work changes other files of it.
+    Its protected names stay protected.
     """
     found: dict[str, int] = defaultdict(int)
     roots = sorted(

@@ -34,7 +34,7 @@ Notify = Callable[[str], None]
 
 @dataclass
 class Learned:
-    """What came of it. `passed` is None where the command was not run under the proposal.
+    """The result of learning. `passed` is None where the command was not run under the proposal.
 
     `repeatable`: whether it ends as before under the current policy; looked at where no proposal passed.
     """
@@ -63,7 +63,10 @@ class Learner:
         self.current = self.bounds.current
 
     def learn(self, *, again: bool = True, necessary: bool = False) -> Learned:
-        """AccessLog, propose, try. `again`: run it under the proposal. Raise SandwrightError."""
+        """Record the command, propose a change, and try it.
+
+        `again`: run it under the proposal. Raise SandwrightError.
+        """
         first = self._record_run((), "recording")
         if first.status:
             self.notify(f"it ended with {first.status} when recorded: nothing is tried under a proposal")
@@ -76,7 +79,10 @@ class Learner:
         return learned
 
     def proposed(self, way: tuple[str | None, bool] | None = None) -> Learned:
-        """What the records lead to. `way`: the filter, and whether what was only looked at is granted."""
+        """The proposal that follows from the records.
+
+        `way`: the filter, and whether what was only looked at is granted.
+        """
         found = measure_needs(self.records, self.bounds)
         names = profile.sufficient_profiles(self.current, profile.call_names(self.current, found.calls))
         seccomp, looks = way or (names[0] if names else None, False)

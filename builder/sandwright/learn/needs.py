@@ -22,13 +22,13 @@ _HEAD = 256
 
 @dataclass(frozen=True)
 class Bounds:
-    """What may be granted at most: by the policy that was recorded under, and by the preset `default`."""
+    """The limits of grants: the policy of the recorded run, and the preset `default`."""
 
     current: ResolvedPolicy
     default: ResolvedPolicy
 
     def readable(self, path: str) -> bool:
-        """Whether both let a canonical path be read."""
+        """Whether both policies allow reading a canonical path."""
         return all(each.filesystem.tree.allows("read", path) for each in (self.current, self.default))
 
     def writable(self, path: str) -> bool:
@@ -36,12 +36,12 @@ class Bounds:
         return self.current.filesystem.tree.changes_host(path)
 
     def denied(self, path: str) -> bool:
-        """Whether one of them denies it by name: not merely does not grant it."""
+        """Whether one of the policies denies the path explicitly, and does not merely lack a grant."""
         rules = (each.filesystem.tree.deciding(path) for each in (self.default, self.current))
         return any(found and found[0].kind == "deny" for found in rules)
 
     def is_private(self, path: str) -> bool:
-        """Whether it is the sandbox's own: its temporary directory, its devices."""
+        """Whether the path is private to the sandbox, such as its temporary directory or its devices."""
         found = self.current.filesystem.tree.deciding(path)
         return path.startswith(("/proc/", "/dev/")) or (bool(found) and found[0].private)
 
@@ -58,7 +58,9 @@ class Bounds:
 
 @dataclass
 class Needs:
-    """What was needed and may be granted, by canonical path; `requested` is what may not, with why.
+    """The accesses that a command needs and that may be granted, by canonical path.
+
+    `requested` are those that may not, with the reason.
 
     `looks` were only looked at. `writes` are directories in which something was changed that the run found
     there, or made. `links` are the symbolic links on the way, each with what was reached through it.

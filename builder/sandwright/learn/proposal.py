@@ -25,7 +25,10 @@ _PLAIN = re.compile(r"(?:[$/]|~/)[$A-Za-z0-9_./+~-]*|[a-z][a-z0-9-]*(?:\.[a-z0-9
 
 @dataclass(frozen=True)
 class Item:
-    """A value of a list, and why it is there, in words of ours. `private`: a host's address may be one."""
+    """A value of a list, and the reason for it, without text from the command.
+
+    `private`: a host's address may be one.
+    """
 
     value: str | int
     why: str
@@ -43,7 +46,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Proposal:
-    """The grants. A field that is None stays as it is."""
+    """The proposed grants. A field that is None stays as it is."""
 
     read: tuple[Item, ...]
     write: tuple[Item, ...]
@@ -55,7 +58,7 @@ class Proposal:
     variables: tuple[Item, ...] | None = None
 
     def settings(self) -> list[str]:
-        """The settings of a run that say the same."""
+        """The settings of a run that have the same effect."""
         lines = []
         for (section, key), value in self._fields().items():
             listed = value if isinstance(value, str) else ", ".join(each.text() for each in value)
@@ -63,7 +66,7 @@ class Proposal:
         return lines
 
     def without(self, item: Item) -> Proposal:
-        """The same without one grant."""
+        """The proposal without one grant."""
 
         def remaining(items: tuple[Item, ...]) -> tuple[Item, ...]:
             return tuple(each for each in items if each is not item)

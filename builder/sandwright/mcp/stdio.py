@@ -32,7 +32,7 @@ those."""
 
 
 class MessageObserver(Protocol):
-    """Receives the decisions."""
+    """Receives the decisions of the filter."""
 
     def passed(self, message: ClientMessage) -> None:
         """A client's message passed."""

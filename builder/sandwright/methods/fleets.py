@@ -12,10 +12,10 @@ MOST = 10_000
 
 @dataclass(frozen=True)
 class FleetOrder:
-    """What a fleet is to run.
+    """The order for a fleet.
 
     `rows` has one entry for each run, by its index: the words behind `command`. At most `parallel` run at a
-    time. What was killed from outside is started again, `retries` times.
+    time. A run that was killed from outside is started again, up to `retries` times.
     """
 
     name: str
@@ -70,23 +70,23 @@ class FleetWatcher(Protocol):
     """Receives a fleet's events, in their order."""
 
     def has(self, index: int) -> bool:
-        """Whether this run's outcome is known already, as of a resumed fleet; it is not told again."""
+        """Whether the outcome of this run is known, as in a resumed fleet. It is not reported again."""
         ...
 
     def settled(self, outcome: Outcome) -> None:
-        """A run is over."""
+        """A run has ended, and its outcome is final."""
         ...
 
     def attempted(self, attempt: RunAttempt) -> None:
-        """An attempt is over that does not count, as another one follows."""
+        """An attempt has ended that does not count, because another one follows."""
         ...
 
     def counted(self, counts: Counts) -> None:
-        """How far it is; also called when nothing has changed, about once a second."""
+        """The progress of the fleet. Also called without a change, about once a second."""
         ...
 
     def noted(self, text: str) -> None:
-        """Something that a person should know, in one line."""
+        """A message for the user, in one line."""
         ...
 
 
@@ -100,7 +100,7 @@ class Fleet(Protocol):
 
     @property
     def where(self) -> str:
-        """Where it runs, for a person."""
+        """The place where the fleet runs, for the user."""
         ...
 
     @property
@@ -109,15 +109,18 @@ class Fleet(Protocol):
         ...
 
     def follow(self, watcher: FleetWatcher) -> None:
-        """Tell of it until every run is over.
+        """Report events until every run has ended.
 
-        It goes on when this is broken off. Raise SandwrightError when it is not there any more, or is not
-        what was started.
+        The fleet continues if this is interrupted. Raise SandwrightError if it no longer exists, or is
+        another one.
         """
         ...
 
     def remove(self) -> None:
-        """End it, wait until nothing of it runs, and forget it. Raise SandwrightError when it stays."""
+        """Stop the fleet, wait until none of its processes runs, and forget it.
+
+        Raise SandwrightError if it stays.
+        """
         ...
 
 

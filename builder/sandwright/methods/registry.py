@@ -31,7 +31,7 @@ def policy_names() -> tuple[str, ...]:
 
 
 def names() -> tuple[str, ...]:
-    """What runs here: our methods, each with its variants behind it, then those that are installed."""
+    """The names of all backends: our methods, each followed by its variants, then installed ones."""
     ours = (
         name
         for method, definition in METHODS.items()
@@ -44,7 +44,7 @@ def names() -> tuple[str, ...]:
 
 
 def with_substitutes() -> dict[str, tuple[str, ...]]:
-    """What runs here, each with the variants that it falls back to, which have no row."""
+    """The names of all backends, each with the variants that it falls back to."""
     found: dict[str, tuple[str, ...]] = {}
     for name in names():
         method_name, _, variant = find(name)
@@ -128,7 +128,7 @@ def remote(listed: Iterable[str]) -> frozenset[str]:
 
 
 def image_root(listed: Iterable[str]) -> frozenset[str]:
-    """Those of some methods whose root is an image's: of the host they show the paths that are listed."""
+    """Those of some methods whose root is an image's. They show only listed paths of the host."""
     return frozenset(name for name in listed if properties(name).root == "image")
 
 
@@ -167,13 +167,13 @@ def expected(name: str) -> dict[str, Answers]:
 
 
 def variant_name(name: str, policy: ResolvedPolicy) -> str:
-    """The name of what runs a policy's method: the variant that `gvisor.engine` asks for, or itself."""
+    """The name of the backend for a policy's method: the variant for `gvisor.engine`, or the method."""
     variants, engine = method(name).variants.items(), policy.gvisor_engine
     return next((variant for variant, each in variants if each.engine == engine != "none"), name)
 
 
 def method_candidates(name: str, policy: ResolvedPolicy) -> tuple[str, ...]:
-    """What may run a policy's method, in the order in which it is tried: `variant_name`, then fallbacks."""
+    """The backends for a policy's method, in the order of trial: `variant_name`, then fallbacks."""
     first = variant_name(name, policy)
     others = (variant for variant, each in method(name).variants.items() if each.fallback)
     return (first, *others) if first == name else (first,)
@@ -240,5 +240,5 @@ def _installed() -> Mapping[str, EntryPoint]:
 
 
 def forget() -> None:
-    """Look for installed methods anew, after something was installed."""
+    """Search for installed methods again, after one was installed."""
     _installed.cache_clear()

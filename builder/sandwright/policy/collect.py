@@ -51,7 +51,7 @@ def collect_facts(
     account: bool = False,
     compared: MergedPolicy | None = None,
 ) -> HostFacts:
-    """What this host is like, as far as a policy looks at it.
+    """Collect the facts of this host on which a policy depends.
 
     `project` is the directory that `$PROJECT` means (absent: that of the project's file, and without one the
     current directory), `cwd` that of `$CWD` (absent: the project), `tmp` the temporary directory as the
@@ -60,8 +60,8 @@ def collect_facts(
     stay the same, so do the facts. With `account`, sandwright's state in the account's home is reserved too,
     if HOME is another, and what is denied below `~` is denied there: not for launchers, which another user
     may start. `compared` is the policy with which this one is compared: directories that it denies or makes
-    read-only are not searched, so that both can be resolved. Raise HostError for a system that is
-    neither Linux nor macOS, UsageError for a project that is no directory or can't be searched.
+    read-only are not searched, so that both can be resolved. Raise HostError for a system that is neither
+    Linux nor macOS, UsageError for a project that is no directory or can't be searched.
     """
     inputs = LiveHost() if inputs is None else inputs
     environment = dict(os.environ if environ is None else environ)
@@ -116,9 +116,9 @@ def _always(facts: HostFacts) -> Iterator[str]:
 
 
 def public_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """An environment for what others are shown: its secrets are the names of their variables.
+    """An environment for output that others may see: secrets are replaced by the names of their variables.
 
-    What holds the path of something that is there is where a secret lies, and none itself.
+    A value that is an existing path names the location of a secret, and is not replaced.
     """
     return {
         name: value if not why_secret(name) or _path_exists(value) else name

@@ -48,7 +48,7 @@ _EXPORT = re.compile(
 
 
 def unwritable_directories(policy: ResolvedPolicy, environ: Mapping[str, str]) -> Iterator[str]:
-    """A line for each variable that reaches the sandbox and names a directory that can't be written there."""
+    """A line for each variable that is passed and names a directory that is not writable inside."""
     for name, holds in DIRECTORIES.items():
         entries = policy.settings.entries.get("environment.set", {})
         item = entries.get(name) if name in policy.environment.set else None  # null removes it

@@ -37,7 +37,7 @@ QUESTIONS: tuple[Question, ...] = (
 
 @dataclass(frozen=True)
 class RuleReason:
-    """A reason for or against: a rule in words, and its position."""
+    """A reason for a decision: a rule in words, and its position."""
 
     text: str
     source: PolicySource
@@ -147,7 +147,7 @@ def worktree_grant(facts: HostFacts) -> str:
 
 
 def why_void(policy: ResolvedPolicy, grant: PathRule) -> str:
-    """The rule that makes a grant void, and the key that changes it; empty where it holds."""
+    """The rule that overrides a grant, and the key that changes this; empty if the grant has an effect."""
     named = grant.origin == "listed" and not grant.source.layer.startswith("preset ")
     winner = policy.filesystem.tree.deciding(grant.path)[0]
     holds = {"write": winner.writable, "read": winner.readable}.get(grant.kind, True)

@@ -76,7 +76,7 @@ def _directory_name(project: str) -> str:
 
 @dataclass(frozen=True)
 class HostEntry:
-    """Something at a path. `target` is a symbolic link's text, empty for everything else."""
+    """The entry at a path. `target` is the text of a symbolic link, and empty for everything else."""
 
     kind: EntryKind
     target: str = ""
@@ -168,32 +168,30 @@ Bytes = Annotated[int, ValueCheck(_check_byte_count)]
 
 @dataclass(frozen=True)
 class HostFacts:
-    """One host, as far as one policy looks at it.
+    """The properties of one host on which one policy depends.
 
     `entries` holds what was found at the paths that matter, and at the directories and links on the way to
     them, `absent` those at which nothing was. Read from a file, facts with `absent` answer for nothing else;
     other facts say of everything else that it does not exist. `tmp` is the temporary directory as the
     sandboxed program sees it: `/tmp` on Linux, on macOS a directory of this project's own, as Seatbelt can't
-    put one in another's place.
-    `environment` holds the variables that paths of the policy use, never a secret. `autorun` are the
-    paths that are protected since something is there already (`policy.nested`). `git_directories` are the
-    repositories' own directories inside writable paths: `.git`, and those that submodules and linked work
-    trees keep elsewhere. `git_files` are the files that lead Git to one of them, and those that configuration
-    names, by path, with what they are: see `repositories.GitFile`. `git_worktree` is, where the
-    project is a linked work tree, its own directory in the repository and the repository's, and
-    `git_worktree_fault` why they are not trusted. `sockets` are the listening Unix sockets
-    where the policy shows the host. `texts` holds the files that the policy takes over,
-    by canonical path: the profile that `process.seccomp` names. `installation` are the directories inside
-    writable ones from which this program and its interpreter are loaded. `reserved_hidden` and
-    `reserved_readonly` are sandwright's own directories where the environment names others than those below
-    the home (`policy.reserved`), `trusted` those of images and engines (`policy.trusted`). `account_home` is
-    the home that the account has, where HOME is another: what is denied below `~` is denied there, too.
-    `unsearchable` are, where root looked, directories on the way to paths that
-    the policy names, and to `sockets`, that root can't pass without capabilities, as other users closed them.
-    `mount_aliases` are the other paths at which mounts show a path that the policy restricts, or something
-    in it. `case_sensitive` is about the volume of the home directory. `memory` are the machine's bytes, 0 if
-    unknown, `landlock` the version of the kernel's Landlock, 0 without, and `controllers` its cgroup
-    controllers (cgroups(7)): `memory`, `cpu`, `pids`.
+    put one in another's place. `environment` holds the variables that paths of the policy use, never a
+    secret. `autorun` are the paths that are protected since something is there already (`policy.nested`).
+    `git_directories` are the repositories' own directories inside writable paths: `.git`, and those that
+    submodules and linked work trees keep elsewhere. `git_files` are the files that lead Git to one of them,
+    and those that configuration names, by path, with what they are: see `repositories.GitFile`.
+    `git_worktree` is, where the project is a linked work tree, its own directory in the repository and the
+    repository's, and `git_worktree_fault` why they are not trusted. `sockets` are the listening Unix sockets
+    where the policy shows the host. `texts` holds the files that the policy takes over, by canonical path:
+    the profile that `process.seccomp` names. `installation` are the directories inside writable ones from
+    which this program and its interpreter are loaded. `reserved_hidden` and `reserved_readonly` are
+    sandwright's own directories where the environment names others than those below the home
+    (`policy.reserved`), `trusted` those of images and engines (`policy.trusted`). `account_home` is the home
+    that the account has, where HOME is another: what is denied below `~` is denied there, too. `unsearchable`
+    are, where root looked, directories on the way to paths that the policy names, and to `sockets`, that root
+    can't pass without capabilities, as other users closed them. `mount_aliases` are the other paths at which
+    mounts show a path that the policy restricts, or something in it. `case_sensitive` is about the volume of
+    the home directory. `memory` are the machine's bytes, 0 if unknown, `landlock` the version of the kernel's
+    Landlock, 0 without, and `controllers` its cgroup controllers (cgroups(7)): `memory`, `cpu`, `pids`.
     """
 
     os: System
@@ -241,7 +239,7 @@ class HostFacts:
         return (self.home, self.account_home) if self.account_home else (self.home,)
 
     def with_aliases(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Paths, and the others at which mounts show them."""
+        """Paths, and the other paths at which mounts show them."""
         return tuple(
             dict.fromkeys(each for path in paths for each in (path, *self.mount_aliases.get(path, ())))
         )
@@ -283,7 +281,7 @@ class HostFacts:
         return is_known(path, self.entries, frozenset(self.absent))
 
     def closed(self) -> "HostFacts":
-        """The same facts, where nothing is at what was not recorded: for paths that anybody asks about."""
+        """The same facts, with nothing at unrecorded paths, for questions about any path."""
         made_up = not isinstance(self.entries, RecordedEntries)
         return self if made_up else replace(self, entries=dict(self.entries))
 

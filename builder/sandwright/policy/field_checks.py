@@ -135,7 +135,7 @@ def signing_key(text: str) -> str:
 
 
 def feature(name: str) -> str:
-    """A feature that a method may lack."""
+    """A feature that a method might not support."""
     return one_of(name, FEATURES, what="feature")
 
 
@@ -198,7 +198,7 @@ def inherited(text: str) -> str:
 
 
 def http_host(text: str) -> str:
-    """The host of an HTTP rule, with a port unless it is 443."""
+    """The host of an HTTP rule. The port may be left out if it is 443."""
     http_rules.http_host(text)
     return text
 

@@ -27,7 +27,7 @@ CONFIGURATION = (".git/config", ".git/config.worktree")
 def git_protections(
     names: Sequence[Sourced[str]], facts: HostFacts, excepted: Collection[str]
 ) -> Iterator[Protection]:
-    """What keeps them, where `names` of Git's directories are protected.
+    """The protections of Git directories, if `names` in them are protected.
 
     A file that configuration includes, and that is missing, is left to `check_git_protection`: nothing can
     lie in its place.
@@ -42,7 +42,10 @@ def git_protections(
 
 
 def check_git_protection(facts: HostFacts, before: PathRules, tree: PathRules) -> None:
-    """Raise UsageError for what can't be kept. `before` are the rules without protected names, `tree` all."""
+    """Raise UsageError for a repository that cannot be protected.
+
+    `before` are the rules without protected names, `tree` all.
+    """
     files = [path for path in facts.git_files if before.changes_host(path)]
     directories = [path for path in facts.git_directories if tree.changes_host(path)]
     if max(len(facts.git_directories) if directories else 0, len(files)) > MOST:
@@ -76,7 +79,7 @@ def bare_protection(
     compared: bool = False,
     placeholders: bool = True,
 ) -> Protection:
-    """The names at a project's root that can't be made, so that nothing there becomes a repository.
+    """The names at a project's root that must not be created, so that it does not become a repository.
 
     `names` are those that a layer protects in directories of Git: without any, nothing more is protected.
     `project` is canonical, `excepted` are the paths of exceptions. `HEAD` is the last choice: while something

@@ -39,10 +39,10 @@ GitFile = Literal["pointer", "include", "hooks", "program"]
 
 
 class Repositories:
-    """What Git uses below some directories, as canonical paths.
+    """The directories and files that Git uses below some directories, as canonical paths.
 
-    `directories` are Git's own; of more than `MOST` the first, and one more. `files` are files
-    that lead to one, or would, and those that configuration names, whether they exist or not.
+    `directories` are Git's own; of more than `MOST` the first, and one more. `files` are files that lead to
+    one, or would, and those that configuration names, whether they exist or not.
     """
 
     def __init__(self, roots: Iterable[str], bare: Iterable[str], home: str, inputs: LiveHost) -> None:
@@ -69,7 +69,7 @@ class Repositories:
 
     @property
     def unnameable(self) -> tuple[str, ...]:
-        """Of both those that exist and that no rule can name, such as names that are not UTF-8."""
+        """The existing directories and files that no rule can name, such as names that are not UTF-8."""
         existing = (path for path in self._files if self._inputs.kind(path) is not None)
         return tuple(
             each for each in (*self._directories, *existing) if each != spelling.plain_spelling(each)

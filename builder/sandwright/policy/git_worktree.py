@@ -39,7 +39,10 @@ class LinkedWorktree:
 
 
 def linked_worktree(project: str, home: str, uid: int, inputs: LiveHost) -> LinkedWorktree:
-    """What a project's `.git` leads to, where that is a file. `project` and `home` are canonical."""
+    """The directories of a linked work tree, if a project's `.git` is a file.
+
+    `project` and `home` are canonical.
+    """
     git = f"{project}/.git"
     if inputs.kind(git) != "file":
         return LinkedWorktree()

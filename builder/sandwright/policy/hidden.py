@@ -21,7 +21,7 @@ def hidden_paths() -> Mapping[str, str]:
 
 @functools.cache
 def hidden_of_host() -> Mapping[str, str]:
-    """The paths that are hidden in addition where the host's /sys is shown, with the reason."""
+    """The paths that are hidden in addition if the host's /sys is visible, each with the reason."""
     return _reasons_by_path("masked_of_host")
 
 

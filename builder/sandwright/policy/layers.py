@@ -85,7 +85,7 @@ _CHOICE = ("method", "methods", "reason")
 
 @dataclass(frozen=True)
 class MergedSettings:
-    """What some layers say together, each value with the place that says it.
+    """The merged settings of layers, each value with its source.
 
     `values` has the fields with one value, `lists` the grants and restrictions, `entries` the mappings, where
     None stands for a key taken away. A field that no layer names is in none of them. `given` tells where a
@@ -103,7 +103,7 @@ class MergedSettings:
         return found and found.value
 
     def items(self, name: str) -> tuple[Sourced[Any], ...]:
-        """What a list holds; nothing when no layer gives it."""
+        """The items of a list; none if no layer sets it."""
         return self.lists.get(name, ())
 
 

@@ -31,16 +31,16 @@ class ReplaceableLink:
 
 
 class GrantedPath(Protocol):
-    """Something that a policy grants at a canonical path, and the links on the way there."""
+    """A granted canonical path, and the links on the way to it."""
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """The canonical path."""
         ...
 
     @property
     def written(self) -> str:
-        """How the policy spells it."""
+        """The path as the policy spells it."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class GrantedPath(Protocol):
 
     @property
     def source(self) -> PolicySource:
-        """Where the policy says it."""
+        """The position of the grant in the policy."""
         ...
 
 

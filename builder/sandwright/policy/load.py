@@ -64,7 +64,7 @@ class Layer:
         return f"preset {self.preset}" if self.preset else self.kind
 
     def source(self, path: FieldPath) -> PolicySource:
-        """Where in the document a value is."""
+        """The position of a value in the document."""
         line, column = self.document.position(path)
         return PolicySource(self.name, self.document.file, line, column, field_name(path))
 
@@ -72,7 +72,7 @@ class Layer:
 def layer(
     text: str | bytes, *, kind: LayerKind = "project", file: str = "sandbox.yaml", methods: Iterable[str] = ()
 ) -> Layer:
-    """The layer that a text says. `file` is its name for messages; `methods` are registered ones beside ours.
+    """Parse the text of a layer. `file` is its name for messages; `methods` are registered ones beside ours.
 
     A text without content says nothing of anything. Raise DocumentError with all that is wrong, but for a
     later version of the format, of which nothing else is known.
@@ -120,9 +120,11 @@ def presets(names: Iterable[str]) -> tuple[Layer, ...]:
 
 
 def given_presets(names: Sequence[str], base: Iterable[str], *, image: bool) -> tuple[Layer, ...]:
-    """What presets say beyond those of a policy's base, as layers of this run. Raise UsageError for none.
+    """The additional layers of presets over those of a policy's base, for this run.
 
-    Without `image` they name none: the policy's own stays.
+    Raise UsageError for no preset.
+
+    Without `image`, their image is ignored: the policy's own stays.
     """
     for name in names:
         preset_text(name)
@@ -204,7 +206,7 @@ def run_layer(
 
 
 def is_there(file: Path) -> bool:
-    """Whether there is a file, or something that keeps it from being seen, which reading it then tells.
+    """Whether there is a file, or an obstacle that reading it will report.
 
     A link that leads nowhere, also one on the way, may be of a disk that isn't mounted. The placeholder that
     a session puts into a project, to block that name, is not a policy.

@@ -38,11 +38,11 @@ OTHER_METHOD = "uses a method that your own policy does not name:"
 
 @dataclass(frozen=True)
 class Loosening:
-    """One thing more that a policy lets through.
+    """One access that a policy allows in addition.
 
     `what` is a verb with its object: `reads`, `uses the host's network`. `subject` is a path, a variable, a
-    socket …; paths below the project and the home are relative to these, so that they are the same on
-    other machines. Empty where `what` is complete.
+    socket …; paths below the project and the home are relative to these, so that they are the same on other
+    machines. Empty where `what` is complete.
     """
 
     what: str
@@ -54,7 +54,7 @@ class Loosening:
 
 
 def without_command_line(policy: MergedPolicy) -> MergedPolicy:
-    """The policy as its files say it: what the command line says is the user's own word.
+    """The policy of its files: what the command line says is the user's own word.
 
     But for `extends`, which changes what the project's file means.
     """
@@ -64,7 +64,7 @@ def without_command_line(policy: MergedPolicy) -> MergedPolicy:
 
 
 def without_project(policy: MergedPolicy) -> MergedPolicy:
-    """What holds without the project's file: what the managed policy and the user say, or else `default`."""
+    """The policy without the project's file: the managed policy and the user's, or else `default`."""
     return MergedPolicy.unchecked([layer for layer in policy.layers if layer.kind in ("floor", "user")])
 
 
@@ -75,7 +75,7 @@ def loosenings(
     remote: Collection[str],
     image_root: Set[str],
 ) -> tuple[Loosening, ...]:
-    """What a policy lets through and `baseline` does not, what matters most first.
+    """The accesses that a policy allows and `baseline` does not, the most important first.
 
     `remote` names the methods that run a sandbox on another machine, `image_root` those whose root is an
     image's.

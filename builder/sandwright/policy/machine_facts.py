@@ -25,7 +25,7 @@ _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "
 def machine_facts(
     names: Iterable[str], environ: Mapping[str, str], project: str, tmp: str | None, inputs: LiveHost
 ) -> HostFacts:
-    """The system, the user and the limits of this machine, and the variables of `names` that are set.
+    """Facts about this machine: the system, the user, the limits, and the variables of `names` that are set.
 
     Raise HostError for a system that is neither Linux nor macOS.
     """

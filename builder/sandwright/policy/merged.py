@@ -74,7 +74,7 @@ class MergedPolicy:
 
     @classmethod
     def from_layers(cls, layers: Sequence[Layer]) -> Self:
-        """Bring layers together, in their order whatever that of the argument.
+        """Merge layers in the order of their ranks, regardless of the order of the argument.
 
         Warn once in a process of names of the last release (`RetiredNameWarning`). Raise DocumentError for
         what contradicts between layers, and for attempts to loosen the floor.
@@ -94,12 +94,12 @@ class MergedPolicy:
 
     @classmethod
     def unchecked(cls, layers: Sequence[Layer]) -> Self:
-        """What some layers say together, to compare it: nothing is refused, and the floor is no limit."""
+        """The merged layers without checks, for comparisons: no layer is refused or limited."""
         ordered = tuple(sorted(layers, key=lambda layer: _ORDER.index(layer.kind)))
         return cls(ordered, _stacked(ordered), None)
 
     def resolve(self, facts: HostFacts) -> ResolvedPolicy:
-        """Put the policy on the host of `facts`. Raise like `sandwright.policy.resolve.resolve`."""
+        """Resolve the policy on the host of `facts`. Raise like `sandwright.policy.resolve.resolve`."""
         files = [layer.file for layer in self.layers if layer.file is not None]
         return resolve(self.settings, facts, floor=self.floor, files=files)
 
@@ -119,7 +119,7 @@ class MergedPolicy:
         return spelled_paths(self.settings)
 
     def named_paths(self, facts: HostFacts) -> Iterator[tuple[str, PolicySource]]:
-        """The same, with the values that variables have on a host; links not resolved."""
+        """The spelled paths with the values of variables on a host; links are not resolved."""
         for text, source in self.spelled_paths():
             try:
                 path = spelling.expand_path(text, facts.variables)

@@ -44,7 +44,7 @@ def _nameable(path: str, facts: HostFacts) -> Iterator[str]:
 def alias_rules(
     rules: Iterable[PathRule], before: PathRules, listed: Iterable[PathRule], facts: HostFacts
 ) -> Iterator[PathRule]:
-    """The restrictions among rules at the other paths where mounts show the same, if `before` opens those.
+    """The restrictions of rules at other paths of the same files (by mounts), if `before` allows those.
 
     What a policy grants by that very path is decided by the grant, as below a denied directory.
     """

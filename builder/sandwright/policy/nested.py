@@ -36,7 +36,7 @@ for _each in NAMES:
 
 
 def searched_roots(roots: Iterable[str], homes: Collection[str], project: str) -> list[str]:
-    """Of writable directories those that hold work: not a home, what it is in, nor its settings (`~/.x`).
+    """The writable directories that contain work: neither a home, its parents, nor its settings (`~/.x`).
 
     The project holds work wherever it is: `~/.dotfiles`, a linked work tree in `~/src/.worktrees`.
     """
@@ -52,7 +52,7 @@ def searched_roots(roots: Iterable[str], homes: Collection[str], project: str) -
 def repositories(
     settings: MergedSettings, roots: Iterable[str], closed: Collection[str], inputs: LiveHost
 ) -> list[str]:
-    """The directories below some that may be repositories or have one, if the policy protects those.
+    """The directories below `roots` that may be or contain repositories, if the policy protects those.
 
     Raise UsageError where the search can't be complete.
     """

@@ -159,7 +159,7 @@ def _unique_directories(paths: Iterable[str], home: str, names: Iterable[str]) -
 
 
 def account_home(facts: HostFacts) -> str:
-    """The home that the account has, where HOME is another."""
+    """The home directory of the account if HOME is another one."""
     home = user_dirs.account_home()
     if not home.startswith("/") or home == "/" or home != spelling.plain_spelling(home):
         return ""

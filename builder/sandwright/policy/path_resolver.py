@@ -138,7 +138,7 @@ class PathResolver:
         yield from found.values()
 
     def private_rules(self) -> Iterator[PathRule]:
-        """What the sandbox has for itself in place of the host's."""
+        """The rules for the sandbox's private paths, which replace the host's."""
         if self.facts.os == "linux":
             for path, kind, why in _OWN:
                 yield PathRule(path, kind, "own", BUILT_IN, path, why, private=True)
@@ -179,7 +179,7 @@ class PathResolver:
                 yield rule
 
     def without_cloud(self, source: PolicySource) -> Iterator[PathRule]:
-        """The same, closed: directories of this name, and the file that the variable names, if it is one."""
+        """The rules that deny cloud credentials: directories of these names, and variables' files."""
         for path, why in CLOUD.items():
             for text in self._everywhere([Sourced(path, source)], "deny"):
                 rule = self.rule(text, "deny", "cloud", why)

@@ -68,7 +68,7 @@ class Faults:
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def add(self, source: PolicySource, message: str) -> None:
-        """Something that a document says is wrong."""
+        """Add a fault of a document."""
         self.found.append((source, without_values(message, self.secrets)))
 
     def raise_any(self) -> None:

@@ -58,12 +58,12 @@ def reserved_rules(facts: HostFacts) -> Iterator[PathRule]:
 
 
 def closed_paths(facts: HostFacts) -> list[str]:
-    """The reserved paths but the installation, which is read inside: no other account gets rights there."""
+    """The reserved paths except the installation, which is readable inside, for rights of other accounts."""
     return [rule.path for rule in reserved_rules(facts) if rule.why != _INSTALLATION]
 
 
 def rules_in_force(rules: Sequence[PathRule], before: PathRules, facts: HostFacts) -> Iterator[PathRule]:
-    """Those of the reserved rules that take something away from what `before` allows."""
+    """The reserved rules that restrict what `before` allows."""
     there = {rule.path for rule in rules if facts.kind(rule.path) is not None}
     for rule in rules:
         changes, exists = before.changes_host(rule.path), rule.path in there

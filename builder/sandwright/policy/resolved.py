@@ -34,15 +34,15 @@ from sandwright.policy.values import ShimCommand
 
 @dataclass(frozen=True)
 class Filesystem:
-    """What of the host's files can be read and written.
+    """The access to the host's files.
 
     `rules` are those that hold, parents before children. `protected` are the names below writable paths that
     exist; where they would be writable they are among `rules` too. `protections` say which names are
     protected wherever they appear. `links` are those that a restriction leads through and the sandbox can
     replace. `startup` can be read where no rule says anything. `placeholders`: missing protected names are
-    occupied during a run. `tmp` is the temporary
-    directory's mode, and `tmp_path` where the sandbox sees it. `home` is the home directory's mode, and
-    `home_source` the directory of the host that is bound there with `private`, else empty.
+    occupied during a run. `tmp` is the temporary directory's mode, and `tmp_path` where the sandbox sees it.
+    `home` is the home directory's mode, and `home_source` the directory of the host that is bound there with
+    `private`, else empty.
     """
 
     rules: tuple[PathRule, ...]
@@ -84,7 +84,7 @@ class Filesystem:
 
 @dataclass(frozen=True)
 class Network:
-    """What can be connected to. `unix_sockets` are canonical paths; `own_sockets` is what the policy says."""
+    """The allowed connections. `unix_sockets` are canonical paths; `own_sockets` is what the policy says."""
 
     mode: NetworkMode
     allow: tuple[HostPattern, ...]
@@ -97,7 +97,7 @@ class Network:
 
     @functools.cached_property
     def hosts(self) -> HostIndex:
-        """What `allow` lists, by host."""
+        """The items of `allow`, by host."""
         return HostIndex(self.allow)
 
     def opened(self, host: str, port: int) -> HttpHost | None:
@@ -284,7 +284,7 @@ class ResolvedPolicy:
         return self.filesystem.tree.deciding(self.canonical(path))
 
     def denies_image(self, path: str) -> bool:
-        """Whether a canonical path is denied of an image's files too.
+        """Whether a denied canonical path is also denied in the root of an image.
 
         What a preset denies is the host's, as is a home; root's is where images have theirs.
         """

@@ -29,7 +29,7 @@ Action = Literal["read", "write"]
 
 @dataclass(frozen=True)
 class PathRule:
-    """What holds for a canonical path and all in it.
+    """The access to a canonical path and everything below it.
 
     `written` is how the policy spells it, `why` what built-in rules are for. `through` are the links on the
     way, each by its path: a program that can replace one of them moves the rule to another path. `private` is
@@ -47,12 +47,12 @@ class PathRule:
 
     @property
     def readable(self) -> bool:
-        """Whether it lets read."""
+        """Whether the rule allows reading."""
         return self.kind != "deny"
 
     @property
     def writable(self) -> bool:
-        """Whether it lets write."""
+        """Whether the rule allows writing."""
         return self.kind == "write"
 
     @property
@@ -144,7 +144,7 @@ class PathRules:
         return bool(rules) and rules[0].readable and not rules[0].private
 
     def decides_inside(self, path: str) -> bool:
-        """Whether there is a rule for something in a directory; else a read-only one is so as a whole."""
+        """Whether a rule is about a path below a directory; if not, it is read-only as a whole."""
         return self._tree.has_inside(path)
 
     def at(self, path: str) -> list[PathRule]:

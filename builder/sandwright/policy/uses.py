@@ -37,7 +37,7 @@ class Use:
 
 @dataclass(frozen=True)
 class RenderFinding:
-    """What a method makes of a policy other than what it says.
+    """A difference between a policy and a method's rendering of it.
 
     `stricter`: less is possible, `reason` says why. `partly`: more is possible in the case that `reason`
     names. `degraded`: more is possible, and `accepted` is the policy's reason for taking that. `left-out`: a

@@ -164,7 +164,7 @@ def image(text: str) -> str:
 
 
 def reason(text: str) -> str:
-    """The reason for accepting less: one line of text."""
+    """A reason for accepting a gap: one line of text."""
     if not text.strip():
         raise ValueError("must say why")
     return line(text)

@@ -89,7 +89,7 @@ class Authorizer:
             self._tokens.pop(united(scopes), None)
 
     def explain(self, operation: RegistryOperation) -> str:
-        """Why a 401 is final."""
+        """The reason why a 401 is final."""
         with self._lock:
             if self._challenge is None:
                 return "it does not say how to log in"

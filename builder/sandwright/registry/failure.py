@@ -22,7 +22,7 @@ _HINTS = {
 
 
 class RegistryError(FetchError):
-    """A registry refused, or answered with something else than what was asked for.
+    """A registry refused a request, or sent an unexpected response.
 
     `status` is that of HTTP, 0 when none came; `codes` are the registry's own (`MANIFEST_UNKNOWN`).
     """
@@ -35,15 +35,15 @@ class RegistryError(FetchError):
 
 
 class NotFound(RegistryError):
-    """It has no such repository, manifest or blob: 404."""
+    """The registry has no such repository, manifest or blob: 404."""
 
 
 class Denied(RegistryError):
-    """It does not let us: 401 or 403."""
+    """The registry denies access: 401 or 403."""
 
 
 class Unavailable(RegistryError):
-    """It can't be used now: overloaded, failing, breaking off, or with a certificate that is not good."""
+    """The registry is unusable now: overloaded, failing, disconnecting, or with an invalid certificate."""
 
 
 class Unreachable(Unavailable):
@@ -60,7 +60,7 @@ class WrongContent(IntegrityError):
 
 @dataclass(frozen=True)
 class RegistryOperation:
-    """What a request is about, for messages. `what` is a clause: `manifest latest`, `blob sha256:…`."""
+    """The subject of a request, for messages. `what` is a clause: `manifest latest`, `blob sha256:…`."""
 
     host: str
     repository: str
@@ -74,7 +74,7 @@ class RegistryOperation:
 def refusal(
     operation: RegistryOperation, status: int, content_type: str, body: bytes, *, note: str = ""
 ) -> RegistryError:
-    """The error for an answer that is none of those expected. `body` is its beginning."""
+    """The error for an unexpected response. `body` is the beginning of its body."""
     codes, registry_message = _codes_and_message(content_type, body)
     try:
         name = HTTPStatus(status).phrase

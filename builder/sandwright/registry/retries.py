@@ -58,7 +58,7 @@ def retry_after(value: str) -> float:
 
 
 def causes(error: Exception) -> Iterator[Exception]:
-    """An exception of `requests`, and those that it was made of, the outermost first."""
+    """An exception of `requests` and its causes, the outermost first."""
     current: Any = error
     for _ in range(10):
         yield current

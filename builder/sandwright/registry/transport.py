@@ -92,7 +92,7 @@ class Transport:
         return Response(self, response)
 
     def wait(self, seconds: float) -> None:
-        """Sleep. Raise Cancelled after `stop`."""
+        """Sleep for some seconds. Raise Cancelled after `stop`."""
         if self.stopped.wait(seconds):
             raise Cancelled
 

@@ -23,11 +23,11 @@ BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 
 
 class NotSigned(IntegrityError):
-    """There is no signature by whom it must be signed by."""
+    """There is no signature by the required signer."""
 
 
 class Verifier(Protocol):
-    """The signer that counts: a public key or an identity. As text it names this signer, for messages."""
+    """The required signer: a public key or an identity. As text it names this signer, for messages."""
 
     def opened(self, bundle: bytes, where: str) -> bytes:
         """The statement in a bundle, if it is signed by them.
@@ -93,7 +93,7 @@ def has_keyid(bundle: bytes) -> bool:
 
 
 def signed(payload: bytes) -> bytes:
-    """What a signature of a statement is over: DSSE's pre-authentication encoding."""
+    """The bytes that a signature of a statement covers: DSSE's pre-authentication encoding."""
     kind = PAYLOAD_TYPE.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 

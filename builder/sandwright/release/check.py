@@ -44,7 +44,7 @@ from sandwright.verify.verdict import ProbeFinding, Verdict
 
 @dataclass(frozen=True)
 class RebuildOptions:
-    """How an image is made again. Without `platforms`, for all that it was published for."""
+    """The inputs for rebuilding an image. Without `platforms`, all published platforms are rebuilt."""
 
     supply: Fetcher
     platforms: Sequence[str] = ()

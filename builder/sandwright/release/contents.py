@@ -25,7 +25,9 @@ _JOBS = 2
 
 @dataclass(frozen=True, slots=True)
 class LayeredFile:
-    """Anything but a directory. `kind` is never a hard link: each of its names is the file that it names.
+    """A file of any kind except a directory.
+
+    `kind` is never a hard link: each of its names is the file that it names.
 
     `digests` are by algorithm, in hex; of a symbolic link they are those of its target as written, of a
     device or fifo those of nothing. `layer` counts from 1.

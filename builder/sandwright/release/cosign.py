@@ -51,20 +51,20 @@ class MissingEvidence:
 
     @property
     def name(self) -> str:
-        """What it is, for plans and errors."""
+        """The name of the document, for plans and errors."""
         what = f"{self.claim.name} as an attestation" if self.claim else "signature"
         return f"{what} for cosign 2 and Podman"
 
     @property
     def tag(self) -> str:
-        """Where it belongs."""
+        """The tag to which the document belongs."""
         return f"{self.subject.digest.replace(':', '-', 1)}.{'att' if self.claim else 'sig'}"
 
 
 def missing_evidence(
     repository: Repository, release: Release, verifier: object
 ) -> tuple[MissingEvidence, ...]:
-    """What the registry lacks of them that a key has signed; nothing where no key signs."""
+    """The documents signed by a key that the registry lacks; none if no key signs."""
     if not isinstance(verifier, PublicKey):
         return ()
     subjects = {each.digest: each for each in (release.root, *release.manifests.values())}
@@ -117,7 +117,7 @@ def sign(repository: Repository, each: MissingEvidence, key: SigningKey) -> None
 
 
 def payload(repository: Repository, subject: Descriptor) -> bytes:
-    """What a signature signs: which manifest it is, and the repository that it was put into."""
+    """The signed text: the manifest's digest, and the repository."""
     return canonical({
         "critical": {
             "identity": {"docker-reference": str(repository)},

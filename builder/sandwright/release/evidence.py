@@ -130,7 +130,7 @@ def write_matrix(matrix: Matrix, directory: Path) -> None:
 
 
 def read_matrix(directory: Path) -> Matrix | None:
-    """The matrix that was kept; None where there is none. Raise HostError for a file that is none."""
+    """Read a kept matrix; None if there is none. Raise HostError for an invalid file."""
     path = directory / MATRIX
     try:
         data = strictjson.loads(path.read_bytes())
@@ -219,7 +219,7 @@ def _test_name(report: str, document: Mapping[str, Any], row: Mapping[str, Any])
 
 
 def check_published(raw: bytes, subjects: Mapping[str, str], where: str) -> str:
-    """See that published evidence is green and about the image; a word on how much there is.
+    """Check that published evidence is green and about the image; return a summary of it.
 
     `subjects` are the digests that it may be about. Raise VerdictError for evidence that is not.
     """

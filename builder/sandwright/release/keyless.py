@@ -32,9 +32,9 @@ _LARGEST = 16 << 20
 
 @dataclass(frozen=True)
 class Identity:
-    """Who must have signed: the subject of a certificate (an address, a workflow's URI), and who vouched.
+    """The required signer: the subject of a certificate (an address, a workflow's URI), and its issuer.
 
-    `log` is what the certificate, its time and the entry in the log are checked with.
+    `log` checks the certificate, its time and the entry in the log.
     """
 
     subject: str
@@ -77,9 +77,9 @@ class KeylessSigner:
 
 
 def load_identity(subject: str, issuer: str, *, trust: str = "") -> Identity:
-    """Who must have signed. `trust` is the file of a trust configuration, absent: Sigstore's public one.
+    """Load the required signer. `trust` is the file of a trust configuration; absent: Sigstore's public one.
 
-    Raise UsageError for a file that is none, HostError where the public one can't be had.
+    Raise UsageError for an invalid file, HostError if the public one is not available.
     """
     return _signer_identity(subject, issuer, _trust_configuration(trust))
 

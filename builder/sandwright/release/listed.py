@@ -20,7 +20,7 @@ MOST_DIFFERENCES = 10
 
 @dataclass(frozen=True)
 class ParsedSbom:
-    """What an SBOM says: of which image, which files with which SHA-256, which packages.
+    """The content of an SBOM: the image's digest, the files with their SHA-256, and the packages.
 
     `packages` are name, version and SHA-256 (empty where it gives none).
     """

@@ -46,7 +46,7 @@ class PackageFiles:
 def package_files(
     packages: Sequence[LockedPackage], paths: Mapping[str, Path], cache: Cache
 ) -> dict[str, PackageFiles]:
-    """What each package brings, by the SHA-256 of the package. `paths` says where they lie.
+    """The files of each package, by the SHA-256 of the package. `paths` has the packages' locations.
 
     Raise IntegrityError for a package that is not what the lock says.
     """
@@ -67,7 +67,7 @@ def package_files(
 
 
 def is_kept(package: LockedPackage, cache: Cache) -> bool:
-    """Whether it is known what a package brings, so that the package itself is not needed."""
+    """Whether the files of a package are known already, so that the package itself is not needed."""
     return _read_listing(_cache_path(cache, package.sha256)) is not None
 
 

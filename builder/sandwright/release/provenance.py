@@ -38,7 +38,7 @@ ARTIFACT_TYPE = "dev.sandwright.artifact-type"
 
 @dataclass(frozen=True)
 class BuildParameters:
-    """What a build was asked for. `epoch` is the time that the image's files have, in seconds."""
+    """The parameters of a build. `epoch` is the time that the image's files have, in seconds."""
 
     image: str
     platforms: tuple[str, ...]
@@ -48,7 +48,9 @@ class BuildParameters:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a provenance says. `digest` is that of the image's index; `dependencies` and `documents` by name.
+    """The content of a provenance.
+
+    `digest` is that of the image's index; `dependencies` and `documents` by name.
 
     `code` and `codec` are checksum and compressor of the builder.
     """
@@ -74,7 +76,7 @@ class Byproduct:
 
 
 def read_provenance(found: InTotoStatement, digest: str, where: str) -> Provenance:
-    """What a provenance says of the image with that digest. Raise ArchiveRefused for one that is not ours."""
+    """Read the provenance of the image with that digest. Raise ArchiveRefused if it is not ours."""
     definition = mapping(found.predicate.get("buildDefinition"), f"{where}: buildDefinition")
     details = mapping(found.predicate.get("runDetails"), f"{where}: runDetails")
     if definition.get("buildType") != BUILD_TYPE:
@@ -159,7 +161,7 @@ def predicate(
 
 
 def materials(sources: Sources, lock: Lock | BaseLock, platforms: Sequence[str]) -> dict[str, str]:
-    """All that an image is made of, name → digest, as `read_provenance` gives `dependencies`."""
+    """All materials of an image, name → digest, in the form of `read_provenance`'s `dependencies`."""
     named = {path: sha256_digest(content) for path, content in sources.files.items()}
     listed = {str(each["name"]): resource_digest(each, "lock") for each in _materials(lock, platforms)}
     return {**named, **listed}

@@ -37,7 +37,7 @@ CONTENT = "dev.sigstore.bundle.content"
 
 @dataclass(frozen=True)
 class PublishPlan:
-    """What a publication has to do. `parts` are those of the image that the registry lacks.
+    """The steps of a publication. `parts` are those of the image that the registry lacks.
 
     `others` are signatures where other tools look for them, `packages` parts of the package store. `tags`
     maps those that have to be moved to what they name now.
@@ -84,7 +84,7 @@ class PublishPlan:
 
 @dataclass(frozen=True)
 class Published:
-    """What a publication came to. `sent` are digests and names of what was sent, `tagged` the tags moved."""
+    """The result of a publication. `sent` are digests and names of documents, `tagged` the moved tags."""
 
     digest: str
     sent: tuple[str, ...]
@@ -92,7 +92,7 @@ class Published:
 
     @property
     def changed(self) -> bool:
-        """Whether anything was."""
+        """Whether the publication sent or tagged anything."""
         return bool(self.sent or self.tagged)
 
 
@@ -120,7 +120,7 @@ def make_plan(
 def publish(
     repository: Repository, plan: PublishPlan, key: Signer, *, progress: Progress = SILENT
 ) -> Published:
-    """Do what a plan says. For a plan without anything to do, the image's documents are read once more.
+    """Carry out a plan. If it is empty, read the image's documents once more.
 
     Raise RegistryError, WrongContent, IntegrityError, HostError when the key does not sign.
     """
@@ -166,7 +166,7 @@ def publish(
 def read_back(
     repository: Repository, release: Release, verifier: Verifier, *, sent: Sequence[ReleaseDocument] = ()
 ) -> None:
-    """See that the registry has all of a release: the image, each document, each statement and signature.
+    """Check that the registry has all of a release: the image, each document, each statement and signature.
 
     The image's blobs are compared by size, like documents that were there before; those in `sent` and all
     statements are read. Raise WrongContent, IntegrityError or RegistryError, which name the missing content.

@@ -32,7 +32,7 @@ _SPACE = uuid.UUID("5f4a3c0e-6a0d-5c6b-9d59-3b0f7e9a2b11")
 
 @dataclass(frozen=True)
 class Inventory:
-    """What an image for one platform holds.
+    """The contents of an image for one platform.
 
     `digest` is that of its manifest, `created` its time as its config says it. `files` are all of its files;
     `unowned` those that no package brought as they are. `system` is the distribution and its version.
@@ -53,7 +53,10 @@ class Inventory:
 
     @property
     def serial(self) -> uuid.UUID:
-        """The same for the same image. A list of packages alone is another document than one with files."""
+        """The serial number, which is equal for equal images.
+
+        A list of packages without files has another one.
+        """
         return uuid.uuid5(_SPACE, self.digest if self.files else f"{self.digest} packages")
 
     def without_files(self) -> Inventory:
@@ -97,7 +100,7 @@ def inventory_of(
     *,
     languages: Sequence[lock.LanguagePackage] = (),
 ) -> Inventory:
-    """The same of an image whose contents were read."""
+    """The inventory of an image whose contents were read already."""
     packages = _deduplicate_files(
         [
             *find_packages(contents, locked, debs),

@@ -58,7 +58,7 @@ class PublicKey:
 
     @property
     def hint(self) -> str:
-        """How bundles name the key: as cosign does."""
+        """The key's name in bundles, as cosign writes it."""
         return base64.b64encode(bytes.fromhex(self.fingerprint)).decode()
 
     def opened(self, bundle: bytes, where: str) -> bytes:

@@ -69,13 +69,13 @@ def collect_sources(catalogue: Mapping[str, ImageDefinition], name: str) -> Sour
 
 
 def encode_sources(sources: Sources) -> bytes:
-    """All but the lock, as one document."""
+    """Encode everything except the lock as one document."""
     files = {path: base64.b64encode(content).decode() for path, content in sources.written.items()}
     return canonical({"schema": SCHEMA, "image": sources.image, "files": files, "lock": sources.lock_path})
 
 
 def decode_sources(raw: bytes, lock: bytes, where: str) -> Sources:
-    """Read them back. Raise ArchiveRefused, which begins with `where`, for what can't be sources."""
+    """Decode such a document. Raise ArchiveRefused, whose text begins with `where`, for invalid sources."""
     document = parse_json(raw, where, OURS)
     if document.get("schema") != SCHEMA or not isinstance(document.get("image"), str):
         raise ArchiveRefused(f"{where}: not the sources of an image, or of another version")
@@ -99,7 +99,7 @@ def write_sources(sources: Sources, directory: Path) -> None:
 
 
 def lock_of_image(catalogue: Mapping[str, ImageDefinition], name: str) -> Lock | BaseLock:
-    """The lock that an image is made by: its own, or that of the base it ends on."""
+    """The lock from which an image is built: its own, or that of its lowest base."""
     definition = catalogue[name]
     while definition.parent is not None:
         definition = catalogue[definition.parent]

@@ -26,7 +26,7 @@ _STATEMENT = "https://in-toto.io/Statement/v1"
 
 @dataclass(frozen=True)
 class InTotoStatement:
-    """A statement. `subjects` maps digests (`sha256:…`) to names."""
+    """A statement of in-toto. `subjects` maps digests (`sha256:…`) to names."""
 
     predicate_type: str
     subjects: Mapping[str, str]

@@ -86,7 +86,9 @@ def _file_name(name: str, suffix: str) -> str:
 
 @dataclass(frozen=True)
 class Release:
-    """An image with all that is published of it. `root` is its index, `manifests` those of its platforms.
+    """An image with all documents that are published with it.
+
+    `root` is its index, `manifests` those of its platforms.
 
     `packages` is a store of its packages, to be attached.
     """
@@ -124,7 +126,7 @@ class _Subject:
 
 @dataclass(frozen=True)
 class ReleaseEvidence:
-    """What was seen of images: the smoke run's report, the matrix of an image; what of it is required.
+    """The evidence about images: the smoke run's report, and the matrix of an image; with the required parts.
 
     `require` are runtimes, `methods` those of the matrix, without which there must be a matrix all the same
     unless it is not `needed`.
@@ -150,7 +152,9 @@ def prepare(
     attestations: bool = False,
     progress: Progress = SILENT,
 ) -> Release:
-    """Get a built image ready, or refuse it. Nothing is sent. With `store`, its packages are published, too.
+    """Prepare a built image for publication, or refuse it.
+
+    Nothing is sent. `store`: also publish its packages.
 
     With `attestations`, its index gets SBOM and provenance of each platform as BuildKit has them.
 

@@ -57,7 +57,7 @@ ProductUrl = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class VexStatement:
-    """What a vulnerability means for packages of an image."""
+    """A statement about the effect of a vulnerability on packages of an image."""
 
     vulnerability: VulnerabilityId
     aliases: Annotated[tuple[VulnerabilityId, ...], DISTINCT] = ()
@@ -74,7 +74,7 @@ class VexStatement:
     """The first day on which the statement is an error, so that it is looked at again."""
 
     def faults(self) -> Iterator[str]:
-        """What the specification wants besides."""
+        """Violations of requirements that the schema does not check."""
         if self.status == "not_affected" and self.justification is None and self.impact is None:
             yield "status 'not_affected' needs a 'justification' or an 'impact'"
         if self.status != "not_affected" and self.justification is not None:

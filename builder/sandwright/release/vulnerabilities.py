@@ -49,7 +49,7 @@ class Assessment:
 
     @property
     def is_open(self) -> bool:
-        """Whether something has to be done about it."""
+        """Whether the vulnerability still needs action."""
         return self.statement is None or self.statement.statement.status not in ("not_affected", "fixed")
 
     def __str__(self) -> str:

@@ -30,7 +30,7 @@ MOST = (1 << 32) - 2
 
 @dataclass(frozen=True)
 class Account:
-    """Who runs in the sandbox: a name, numbers, and a home directory (an absolute path)."""
+    """The user in the sandbox: a name, the user and group IDs, and a home directory (an absolute path)."""
 
     name: str
     uid: int

@@ -19,7 +19,7 @@ class BwrapArguments:
         return self
 
     def unshare(self, *namespaces: str) -> Self:
-        """Make namespaces: `all`, `user`, `pid`, `net`, …; `cgroup-try` where the kernel has it."""
+        """Create namespaces: `all`, `user`, `pid`, `net`, …; `cgroup-try` where the kernel has it."""
         return self.add(*(f"--unshare-{each}" for each in namespaces))
 
     def supervise(self) -> Self:
@@ -35,15 +35,15 @@ class BwrapArguments:
         return self.add(*(word for name in names for word in ("--cap-add", name)))
 
     def user(self, uid: int, gid: int) -> Self:
-        """The ids inside."""
+        """Set the user and group IDs inside."""
         return self.add("--uid", str(uid), "--gid", str(gid))
 
     def hostname(self, name: str) -> Self:
-        """The name of the host inside."""
+        """Set the host name inside."""
         return self.add("--hostname", name)
 
     def seccomp(self, descriptor: int) -> Self:
-        """The filter of system calls, as a descriptor holds it."""
+        """Load the seccomp filter from a descriptor."""
         return self.add("--seccomp", str(descriptor))
 
     def bind(self, source: str, target: str, *, writable: bool = False, optional: bool = False) -> Self:
@@ -65,7 +65,7 @@ class BwrapArguments:
         return self._with_mode(mode, "--dir", path)
 
     def file(self, descriptor: int, target: str, *, mode: str = "") -> Self:
-        """Make a file of what a descriptor holds."""
+        """Create a file from the content of a descriptor."""
         return self._with_mode(mode, "--file", str(descriptor), target)
 
     def proc(self, target: str) -> Self:
@@ -93,7 +93,7 @@ class BwrapArguments:
         return self.add("--chdir", directory)
 
     def command(self, argv: Sequence[str]) -> Self:
-        """The command, behind which nothing follows."""
+        """Add the command, which ends the arguments."""
         return self.add("--", *argv)
 
     def _with_mode(self, mode: str, *words: str) -> Self:

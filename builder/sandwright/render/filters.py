@@ -97,7 +97,7 @@ def kernel_filter(policy: ResolvedPolicy) -> bytes:
 
 
 def shipped_filter(name: str, arch: Architecture) -> bytes:
-    """A shipped profile without Unix sockets, as BPF."""
+    """Compile a shipped profile to BPF, with Unix sockets denied."""
     return _compile_shipped(name, "none", arch, ())
 
 

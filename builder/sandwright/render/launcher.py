@@ -28,9 +28,9 @@ from sandwright.render.shell import patterns
 
 
 def common_plan(policy: ResolvedPolicy, plan: MountPlan, method: str) -> LaunchPlan:
-    """What the plans of all launchers say; a renderer sets its own fields by `dataclasses.replace`.
+    """The launch plan with the fields of all methods; renderers set their own by `dataclasses.replace`.
 
-    Raise RenderError for a name of a variable that is none.
+    Raise RenderError for an invalid name of a variable.
     """
     environment, resources = policy.environment, policy.resources
     never = (*sorted({*sandbox_environment(policy), *environment.secret}), *LOADERS)
@@ -90,7 +90,7 @@ def _lock_directory(policy: ResolvedPolicy) -> str:
 
 
 def socket_plan(policy: ResolvedPolicy) -> SocketPlan:
-    """What a launcher connects to for programs inside, as the policy lets them."""
+    """The section `sockets`: the sockets that the launcher connects to for programs inside."""
     network = policy.network
     return SocketPlan(
         supervised=network.makes_sockets, own=network.has_own_sockets, host=network.unix_sockets

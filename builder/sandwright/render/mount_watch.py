@@ -24,7 +24,7 @@ _KINDS: Mapping[str, str] = {"tmpfs": "own", "dev": "own", "proc": "own"}
 
 
 def mounts_artifact(mounts: Sequence[Mount], placeholders: Sequence[Placeholder]) -> Artifact:
-    """The plan."""
+    """The mount plan as the artifact `mounts`."""
     words = b"".join(
         word.encode("utf-8", "surrogateescape") + b"\0" for word in plan_words(mounts, placeholders)
     )

@@ -39,7 +39,7 @@ _State = Literal["hidden", "readonly", "writable", "own"]
 
 @dataclass(frozen=True)
 class Mount:
-    """One thing that is put somewhere inside.
+    """One mount.
 
     `bind`: the host's `source` is visible at `target`. `tmpfs`: an empty directory. `mask`: an empty
     directory, or for other kinds an empty file, that hides the host's. `dev`, `proc`: the sandbox's own.
@@ -63,11 +63,11 @@ class Mount:
 
 @dataclass(frozen=True)
 class MountPlan:
-    """Mounts in order, and what must lie under them.
+    """Mounts in order, and the placeholders that must exist under them.
 
-    `missing` are granted paths that don't exist, `repositories` Git's directories
-    that may be written, without those in others, `uncreatable` the names that need no
-    placeholder, since the sandbox cannot create them.
+    `missing` are granted paths that don't exist, `repositories` Git's directories that may be written,
+    without those in others, `uncreatable` the names that need no placeholder, since the sandbox cannot create
+    them.
     """
 
     root: Root
@@ -81,11 +81,11 @@ class MountPlan:
 def mount_plan(
     policy: ResolvedPolicy, *, root: Root, user_namespace: bool = False, supervised: bool = False
 ) -> MountPlan:
-    """The mounts that make a policy true over a root. Takes time in proportion to the number of rules.
+    """Plan the mounts that enforce a policy on a root. Takes time in proportion to the number of rules.
 
     With `user_namespace`, who mounts has no capabilities over files of other users, not even as root. With
-    `supervised`, a launcher's supervisor creates names where the policy restricts missing ones.
-    Raise RenderError for a policy that grants what every sandbox hides of /proc and /sys.
+    `supervised`, a launcher's supervisor creates names where the policy restricts missing ones. Raise
+    RenderError for a policy that grants what every sandbox hides of /proc and /sys.
     """
     _check_grants(policy)
     planning = _Planning(policy, root)

@@ -109,7 +109,7 @@ def ignored_directories(placeholders: Iterable[Placeholder]) -> tuple[str, ...]:
 
 
 def git_directories(policy: ResolvedPolicy) -> Iterable[str]:
-    """The directories of Git inside what may be written, each once."""
+    """The Git directories below writable paths, without duplicates."""
     facts = policy.facts
     roots = (root for each in policy.filesystem.protections for root in each.roots)
     found = (below(root, ".git") for root in roots)

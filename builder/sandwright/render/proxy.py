@@ -64,16 +64,16 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)*")
 
 @dataclass(frozen=True)
 class ProxyPlace:
-    """Where one proxy runs: what its configuration needs beside the policy.
+    """The surroundings of one proxy: the inputs of its configuration besides the policy.
 
     `listen` is an address (an IPv6 one in brackets), `clients` are the networks that it answers. `log` and
     `cache_log` are files that it writes, `errors` is the directory of the pages: absolute paths of letters,
     digits and `._+-`. `word` is a secret address, which the relay gives as the source of connections (PROXY
     protocol), `opener` that of the proxy that reads requests, without which hosts of `network.http` are not
-    reached; without `word`, `clients` are answered as they are, or what `clients_file` says with
-    `acl sw_clients src …` but `acl sw_gateway src …`. `own_addresses` are the addresses of the
-    machine itself, None where each start brings them. `hosts_file` and `nameservers` are squid's usual ones
-    when absent and empty. `icmp`: this squid was built with its pinger, to be kept off.
+    reached; without `word`, `clients` are answered as they are, or what `clients_file` says with `acl
+    sw_clients src …` but `acl sw_gateway src …`. `own_addresses` are the addresses of the machine itself,
+    None where each start brings them. `hosts_file` and `nameservers` are squid's usual ones when absent and
+    empty. `icmp`: this squid was built with its pinger, to be kept off.
     """
 
     log: str
@@ -183,7 +183,7 @@ def render_proxy(policy: ResolvedPolicy, settings: ProxyPlace) -> tuple[Artifact
 
 
 def pages() -> Iterator[Artifact]:
-    """What the proxy answers when it refuses, a page for each of `REASONS`."""
+    """The proxy's responses to refused requests, a page for each of `REASONS`."""
     for reason in REASONS:
         name = f"ERR_SANDWRIGHT_{reason.upper()}"
         text = render_template("oci", f"proxy/errors/{name}")

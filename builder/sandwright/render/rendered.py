@@ -18,7 +18,7 @@ Renderer = Callable[[ResolvedPolicy], tuple[Artifact, ...]]
 
 @dataclass(frozen=True)
 class Rendered:
-    """A method's artifacts, and what the method makes of the policy other than what it says."""
+    """A method's artifacts, and their differences from the policy."""
 
     method: str
     artifacts: tuple[Artifact, ...]

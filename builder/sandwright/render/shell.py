@@ -29,7 +29,7 @@ _DIGEST = b"0" * 64
 def variables(
     values: Mapping[str, Value], rows: Mapping[str, Iterable[Sequence[str]]] | None = None
 ) -> Artifact:
-    """The file of some values: a word is the variable sw_NAME, words are the function NAME.
+    """A shell file with values: a string becomes the variable sw_NAME, a list the function NAME.
 
     The function adds the words to its arguments and runs that. Those of `rows` run it for each row.
     """
@@ -65,7 +65,7 @@ def _check_variable_name(name: str) -> str:
 
 
 def patterns(names: Iterable[str]) -> list[str]:
-    """Names of variables, or beginnings and `*`. Raise RenderError for all else."""
+    """Patterns of a shell for names of variables, or for prefixes and `*`. Raise RenderError for all else."""
     found = list(names)
     if wrong := [name for name in found if not _PATTERN.fullmatch(name)]:
         raise RenderError(f"{wrong[0]!r} is no name of a variable and no pattern of names")

@@ -62,7 +62,7 @@ _FDO_DLOPEN = 0x407C0C0A  # "ELF dlopen metadata" of the UAPI Group
 
 
 class Malformed(ValueError):
-    """The file has ELF's first bytes and then breaks its rules. The text says how."""
+    """The file begins with ELF's magic bytes but is invalid. The text describes the fault."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Dlopen:
 
 @dataclass(frozen=True)
 class Elf:
-    """What a file says of itself.
+    """The headers of an ELF file.
 
     `target` (bits, byte order, machine) must be equal for files that are loaded together. Paths are as
     written, `$ORIGIN` and all. `optional` are libraries that the loader takes when they are there

@@ -33,13 +33,13 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 @dataclass(frozen=True)
 class BwrapRuntime:
-    """The row of bubblewrap."""
+    """The runtime bubblewrap."""
 
     name: str = "bwrap"
     program: str = "bwrap"
 
     def obstacle(self, host: MachineFacts, platform: str) -> str:
-        """As for runc; and settings that keep users from making user namespaces."""
+        """The obstacles of runc, and settings that prevent users from creating user namespaces."""
         if host.os == "linux" and not host.user_namespaces:
             return (
                 "user namespaces are switched off for this user (sysctl user.max_user_namespaces and its kin)"
@@ -47,7 +47,7 @@ class BwrapRuntime:
         return needs_emulator(host, platform)
 
     def variants(self, host: MachineFacts) -> Sequence[Variant]:
-        """As the image's user where we may become it; else with whatever user we are mapped to that one."""
+        """One variant: as the image's user if we may become that user, else as a user mapped to it."""
         return (_AS_USER, _MAPPED) if host.is_root else (Variant(),)
 
     @contextlib.contextmanager
@@ -58,12 +58,12 @@ class BwrapRuntime:
         scratch: Path,
         stop: threading.Event,
     ) -> Iterator[Session]:
-        """Nothing is kept between starts: a sandbox is gone when bwrap is."""
+        """Nothing is kept between starts: a sandbox ends with bwrap."""
         (scratch / "root").mkdir()
         yield _BwrapSession(variant == _AS_USER, scratch, stop)
 
     def discard(self, scratch: Path, host: MachineFacts) -> None:
-        """Nothing: a sandbox dies with the process that started it."""
+        """Do nothing: a sandbox ends with the process that started it."""
 
 
 BWRAP = BwrapRuntime()

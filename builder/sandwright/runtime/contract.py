@@ -36,7 +36,7 @@ class StartableImage:
 
 @dataclass(frozen=True)
 class RunAs:
-    """What a start gives a container in place of the image's own configuration.
+    """The settings of a start that replace the image's own configuration.
 
     The container runs `entrypoint`, which is the image's, with the start's `argv` as arguments. `mounts` are
     directories and files of the host by their path inside, writable for those in `writable`. `capabilities`
@@ -69,7 +69,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Variant:
-    """One way of starting a runtime. `note` ends the sentence "it was started …"; empty for the plain way.
+    """A way to start a runtime. `note` ends the sentence "it was started …"; empty for the plain way.
 
     `only_root`: in this way, a process can only be root inside; other users' images can't be started.
     """
@@ -94,11 +94,11 @@ class Session(Protocol):
 
 
 class SandboxRuntime(Protocol):
-    """A row of the table: a program that starts images."""
+    """A program that starts images; a row of the table of runtimes."""
 
     @property
     def name(self) -> str:
-        """What a person calls it, and its column in tables."""
+        """The name of the runtime, for people and as a column in tables."""
         ...
 
     @property
@@ -107,7 +107,7 @@ class SandboxRuntime(Protocol):
         ...
 
     def obstacle(self, host: MachineFacts, platform: str) -> str:
-        """Why it can't start images of `platform` here, as far as facts tell; empty when they don't."""
+        """The reason in the facts why it cannot start images of `platform` here; empty without one."""
         ...
 
     def variants(self, host: MachineFacts) -> Sequence[Variant]:

@@ -25,19 +25,19 @@ _LONGEST = 107 - len("/exec/containerd/containerd-debug.sock")
 
 @dataclass(frozen=True)
 class DockerRuntime:
-    """The row of Docker."""
+    """The runtime Docker."""
 
     name: str = "docker"
     program: str = "dockerd"
 
     def obstacle(self, host: MachineFacts, platform: str) -> str:
-        """An emulator is missing. The daemon's machine is taken to be this one."""
+        """A missing emulator. The daemon is assumed to run on this machine."""
         if host.os == "linux" and platform != host.platform and not host.emulator(platform):
             return f"no interpreter for {platform} is registered in binfmt_misc with the fix-binary flag"
         return ""
 
     def variants(self, host: MachineFacts) -> Sequence[Variant]:
-        """On the daemon that answers; else, if we may, on one that is started for us alone."""
+        """One variant: on the daemon that answers, or else, if we may, on one of our own."""
         return (Variant(), _OWN) if host.is_root and "dockerd" in host.programs else (Variant(),)
 
     @contextlib.contextmanager
@@ -48,7 +48,7 @@ class DockerRuntime:
         scratch: Path,
         stop: threading.Event,
     ) -> Iterator[Session]:
-        """Connect; at the end remove what was loaded. Raise HostError when no daemon answers."""
+        """Connect; at the end, remove the loaded images. Raise HostError when no daemon answers."""
         with (
             _own_daemon(scratch) if variant == _OWN else contextlib.nullcontext() as address,
             load(_CONNECT)(address) as engine,

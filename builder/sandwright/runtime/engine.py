@@ -24,7 +24,7 @@ LABEL = "sandwright.smoke"
 
 @dataclass
 class EngineSession:
-    """Starts in an engine. `run_name` is the name of the run's directory; `stop` calls every start off.
+    """A session with an engine. `run_name` is the name of the run's directory; `stop` cancels all starts.
 
     `references` are images that the engine has already, by name and platform; others are loaded, each once,
     whichever thread asks first.
@@ -52,7 +52,7 @@ class EngineSession:
             return self.references.get(key) or self.loaded[key]
 
     def remove_images(self) -> None:
-        """Remove what was loaded."""
+        """Remove the images that this session loaded."""
         for reference in self.loaded.values():
             self.engine.remove_image(reference)
 

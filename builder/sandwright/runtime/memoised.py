@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Memoised(Generic[T]):
-    """Outcomes by key. An error is an outcome too: it is raised again for everybody who asks."""
+    """Results by key. An error is a result, too: it is raised again for every caller."""
 
     def __init__(self) -> None:
         """Nothing is done yet."""

@@ -48,7 +48,7 @@ class OciRuntime:
 
     @property
     def program(self) -> str:
-        """Named as the runtime."""
+        """The program, which has the runtime's name."""
         return self.name
 
     @contextlib.contextmanager
@@ -59,7 +59,7 @@ class OciRuntime:
         scratch: Path,
         stop: threading.Event,
     ) -> Iterator[Session]:
-        """The runtime's state and bundles are kept apart from those of others, and from `scratch`."""
+        """A session whose state and bundles are separate from those of others, and from `scratch`."""
         state = state_directory(scratch)
         state.mkdir(mode=0o700)
         (scratch / "layer").mkdir()
@@ -74,7 +74,7 @@ class OciRuntime:
         yield _OciSession(words, adapt, state, bundles, scratch, stop)
 
     def discard(self, scratch: Path, host: MachineFacts) -> None:
-        """Remove the containers that have a state."""
+        """Remove the containers that the runtime has a state of."""
         state = state_directory(scratch)
         containers = {found[0] for path in state.glob("*") if (found := _CONTAINER.search(path.name))}
         for container in sorted(containers):

@@ -40,19 +40,19 @@ _REMOVE = 'umount --recursive "$1/overlay" 2>/dev/null; rm -rf "$1"'
 
 @dataclass(frozen=True)
 class PodmanRuntime:
-    """The row of Podman."""
+    """The runtime Podman."""
 
     name: str = "podman"
     program: str = "podman"
 
     def obstacle(self, host: MachineFacts, platform: str) -> str:
-        """An emulator or a runtime is missing, or this is no Linux."""
+        """A missing emulator or runtime, or a system other than Linux."""
         if "podman" in host.programs and not {"runc", "crun"} & host.programs.keys():
             return "Podman needs runc or crun"
         return needs_emulator(host, platform)
 
     def variants(self, host: MachineFacts) -> Sequence[Variant]:
-        """With each runtime, on overlays; and on a store that works on any file system, where those don't.
+        """A variant for each runtime, with overlays, and one with a store that works on any file system.
 
         crun comes first, as it does for Podman itself, except under hybrid cgroups, which it refuses. Left to
         itself, Podman without root may take the second store, which copies every layer whole.
@@ -69,7 +69,7 @@ class PodmanRuntime:
     def session(
         self, variant: Variant, host: MachineFacts, scratch: Path, stop: threading.Event
     ) -> Iterator[Session]:
-        """Make the store; at the end remove it with all that is in it."""
+        """Create the store; at the end, remove it with its content."""
         scratch = hidden_directory(scratch.parent, scratch.name)
         (scratch / "containers.conf").write_text(containers_conf(host))
         for name in ("home", "xdg"):

@@ -16,7 +16,7 @@ from sandwright.runtime.preflight import MissingRuntime, ReadyRuntime, check_run
 
 
 class Sessions:
-    """A context manager. Any thread may use it; one closes it, when no other uses it any more."""
+    """A context manager for sessions of runtimes. Any thread may use it; one thread closes it at the end."""
 
     def __init__(self, host: MachineFacts, scratch: Path, stop: threading.Event) -> None:
         """`scratch` is an existing directory that is ours alone; `stop` calls every start off."""

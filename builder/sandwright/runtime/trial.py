@@ -30,7 +30,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Trial:
-    """What the probe attempts: `allowed` must give `value`, and `denied` an answer without fault.
+    """The attempts of a trial: `allowed` must return `value`, and the answer of `denied` must have no fault.
 
     `fault` describes the fault of that answer, empty for none.
     """
@@ -48,7 +48,7 @@ class Trial:
         return ("--lines", str(STATUS), *lines)
 
     def judge(self, ended: Ended) -> Failed | None:
-        """What went wrong; None when the sandbox works."""
+        """The fault of the trial; None if the sandbox works."""
         allowed, denied = parse_answers(ended.stdout, 2, word=self.word)
         fault = self.fault(denied) if denied.kind != "none" else ""
         if fault:

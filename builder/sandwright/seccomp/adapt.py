@@ -57,7 +57,7 @@ _OWN_GUARDS = (
 
 
 def without_unix(profile: SeccompProfile) -> SeccompProfile:
-    """A profile that refuses sockets of AF_UNIX; pairs stay, but of datagrams.
+    """The profile with AF_UNIX sockets denied; socket pairs stay allowed, except those of datagrams.
 
     The rules of the catalogue are rewritten, as JSON needs them without overlap. A file's are guarded: i386
     makes both through socketcall(2) too, whose arguments no filter sees; they are refused for all families
@@ -71,7 +71,7 @@ def without_unix(profile: SeccompProfile) -> SeccompProfile:
 
 
 def own_unix(profile: SeccompProfile) -> SeccompProfile:
-    """A profile for a sandbox whose connections the launcher makes: Unix sockets, but of datagrams.
+    """The profile for a sandbox whose connections the launcher makes: Unix sockets, except datagram sockets.
 
     Datagrams bring addresses of their own, and io_uring connects unseen. In a profile of the catalogue
     connect(2) asks a listener: without one, which the launcher brings, it is ENOSYS. What a file refuses
@@ -167,7 +167,7 @@ def _restrict_types(rule: SeccompRule, name: str) -> Iterator[SeccompRule]:
 
 
 def in_order(profile: SeccompProfile, *, arch: Architecture) -> SeccompProfile:
-    """A profile with the rules that an engine makes for the machine's own ABI, in the order it tries them."""
+    """The profile with an engine's rules for the machine's own ABI, in the order in which it tries them."""
     found = resolve(profile, arch=arch)
     native = NATIVE[arch]
     rules = tuple(rule for rules in found.tables[native].values() for rule in rules)
@@ -191,7 +191,7 @@ def _of_gvisor(action: Action) -> Action:
 
 
 def merged(rules: Iterable[SeccompRule]) -> tuple[SeccompRule, ...]:
-    """Rules with one for each action in place of those that are a name's only one and hold always."""
+    """Merge unconditional rules that are the only ones of their names, into one for each action."""
     rules = tuple(rules)
     times = Counter(name for rule in rules for name in rule.names)
     outright: dict[Action, list[SeccompRule]] = {}

@@ -37,10 +37,12 @@ FLAGS = (0x40086602, 0x401C5820)
 def closing_filter(
     arch: Architecture, *, network: bool, listens: bool, sockets: bool = False, named: bool = False
 ) -> bytes:
-    """The program. `network`: the host's may be used; `listens`: a server may be one of the policy's.
+    """Compile the program.
 
-    `sockets`: Unix sockets may be made, as the launcher binds and connects them. `named`: the launcher
-    makes the calls that name a path.
+    `network`: the host's network is allowed; `listens`: a server may be one of the policy's.
+
+    `sockets`: Unix sockets may be made, as the launcher binds and connects them. `named`: the launcher makes
+    the calls that name a path.
     """
     return _compile_rules(arch, network, listens, sockets, named)
 
@@ -57,7 +59,7 @@ def _compile_rules(arch: Architecture, network: bool, listens: bool, sockets: bo
 def closing_rules(
     *, network: bool, listens: bool, sockets: bool = False, named: bool = False
 ) -> Iterator[SeccompRule]:
-    """The rules. The first that holds decides."""
+    """The rules of the program. The first one that applies decides."""
     yield from _path_call_rules() if named else ()
     yield from _attributes(owners=named)
     yield from _process_rules()

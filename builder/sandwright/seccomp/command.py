@@ -54,7 +54,7 @@ _UNSURE = (
 
 @dataclass(frozen=True)
 class SeccompAnswer:
-    """What a profile does with a call. `clashes` are faults for which an engine refuses the whole profile."""
+    """The decision on one call. `clashes` are faults for which an engine refuses the whole profile."""
 
     file: str
     decision: SeccompDecision
@@ -62,7 +62,7 @@ class SeccompAnswer:
     clashes: tuple[str, ...]
 
     def text(self) -> str:
-        """The action in the first line, then the call, the rule that decided, and what else to know of it."""
+        """The action in the first line, then the call, the deciding rule, and remarks."""
         call = self.decision.call
         arguments = " ".join(f"{value:#x}" if value > 9 else str(value) for value in call.arguments)
         lines = [
@@ -81,7 +81,7 @@ class SeccompAnswer:
         return "\n".join(lines) + "\n"
 
     def as_json(self) -> dict[str, Any]:
-        """The same as data: keys are always there, None where there is nothing to say."""
+        """The same as JSON data: keys are always there, None where there is nothing to say."""
         decision = self.decision
         rule = decision.rule
         return {

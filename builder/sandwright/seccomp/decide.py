@@ -39,13 +39,13 @@ class SeccompCall:
 
 @dataclass(frozen=True)
 class SeccompDecision:
-    """What happens to a call.
+    """The decision on a call.
 
     `rule` is the one that decided; where the default did, one that says the same and was therefore left out.
-    `others` are rules with another action that hold too, and so would decide
-    in another order. `runc` is what runc answers where that differs: it puts a stub before the filter, which
-    says ENOSYS to every number above those that the profile names (runc 1.1, patchbpf/enosys_linux.go).
-    `unsure`: libseccomp before 2.6.1 may have merged the rules of this call into something else.
+    `others` are rules with another action that hold too, and so would decide in another order. `runc` is what
+    runc answers where that differs: it puts a stub before the filter, which says ENOSYS to every number above
+    those that the profile names (runc 1.1, patchbpf/enosys_linux.go). `unsure`: libseccomp before 2.6.1 may
+    have merged the rules of this call into something else.
     """
 
     action: Action
@@ -115,7 +115,7 @@ def _stub(filter_: SeccompFilter, call: SeccompCall, action: Action) -> Action |
 
 @dataclass(frozen=True)
 class CatalogueDecision:
-    """What a shipped profile does with a call.
+    """The decision of a shipped profile on a call.
 
     `rule` is there where arguments decide; `group` is empty for a call that the profile does not know.
     """
@@ -133,7 +133,7 @@ def decide_by_name(
     *,
     caps: Collection[str] = (),
 ) -> CatalogueDecision:
-    """What a shipped profile does with a call, straight from its groups, on any architecture.
+    """Decide on a call by the groups of a shipped profile, on any architecture.
 
     An unknown name gets the default.
     """

@@ -56,7 +56,7 @@ def comparison(
 def argument_rule(
     names: tuple[str, ...], when: Sequence[ArgumentComparison], action: Action, reason: str
 ) -> SeccompRule:
-    """What happens to calls when all comparisons hold, and why. Raise ValueError like `comparison`.
+    """A rule for calls to which all comparisons apply, with the reason. Raise ValueError like `comparison`.
 
     gVisor can refuse only with EPERM; refusals with another error are left to its kernel.
     """
@@ -143,7 +143,7 @@ class CatalogueProfile:
         return self._rules[key]
 
     def outright(self) -> frozenset[str]:
-        """The calls that it allows whatever their arguments are, to who holds no capability."""
+        """The calls that the profile allows with any arguments, without capabilities."""
         return frozenset(
             name
             for name, granted in self.rules().items()
@@ -151,7 +151,7 @@ class CatalogueProfile:
         )
 
     def refused(self) -> frozenset[str]:
-        """The calls that it refuses to such, whatever their arguments are, with another error than ENOSYS."""
+        """The calls that the profile denies with any arguments, without capabilities, except with ENOSYS."""
         return frozenset(
             name
             for name, granted in self.rules().items()
@@ -159,7 +159,7 @@ class CatalogueProfile:
         )
 
     def partly(self) -> Mapping[str, str]:
-        """The calls that it refuses to such by their arguments, and why: empty if for several reasons."""
+        """The calls that it denies by their arguments, and the reason, empty if there are several."""
         reasons: dict[str, set[str]] = {}
         for name, granted in self.rules().items():
             for rule in granted:
@@ -189,7 +189,7 @@ class CatalogueProfile:
             yield from rules.items()
 
     def granted_groups(self, caps: Collection[str] = ()) -> tuple[str, ...]:
-        """The groups that hold for who has these capabilities, each once, in the order of the profile."""
+        """The groups that apply with these capabilities, without duplicates, in the profile's order."""
         more = (
             group
             for capability, groups in self.with_capability.items()

@@ -19,7 +19,7 @@ CLONE_NEWUSER = 0x10000000
 def answer_faults(
     filter_: SeccompFilter, rules: Sequence[SeccompRule], arch: Architecture
 ) -> Iterator[SeccompFault]:
-    """All of them, in no particular order. `rules` are those that `filter_` was resolved from."""
+    """All faults, in no particular order. `rules` are those that `filter_` was resolved from."""
     yield from _undone(rules, filter_.default)
     yield from _lint_clashes(filter_)
     yield from _clone3(filter_, rules, arch)

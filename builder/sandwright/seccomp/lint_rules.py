@@ -41,7 +41,7 @@ _KEYS: Mapping[str, frozenset[str]] = {
 
 
 def rule_faults(profile: SeccompProfile) -> Iterator[SeccompFault]:
-    """All of them, in no particular order."""
+    """All faults of single rules, in no particular order."""
     yield from _lint_unknown_keys(profile)
     for rule in profile.rules:
         yield from _lint_names(rule, profile)

@@ -101,7 +101,7 @@ ALWAYS = RuleCondition()
 
 @dataclass(frozen=True)
 class SeccompRule:
-    """What happens to calls by name when all comparisons of `when` hold; without any, always.
+    """The action for calls of some names if all comparisons of `when` are true; without comparisons, always.
 
     `path` and `position` say where a file has the rule. Rules of the catalogue have a `group`, and its reason
     as their comment.
@@ -158,7 +158,7 @@ RuleTable = Mapping[int, tuple[SeccompRule, ...]]
 
 @dataclass(frozen=True)
 class SeccompFilter:
-    """The rules that hold on one machine, each for one name. `foreign` answers ABIs without a table."""
+    """The rules that apply on one machine, each for one name. `foreign` answers ABIs without a table."""
 
     default: Action
     tables: Mapping[Abi, RuleTable]

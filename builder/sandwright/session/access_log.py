@@ -64,7 +64,7 @@ class RequestedHost:
 
 @dataclass(frozen=True)
 class AccessLog:
-    """All of one run. `calls` are numbers of system calls; `seen` counts calls with paths."""
+    """The accesses of one run. `calls` are numbers of system calls; `seen` counts calls with paths."""
 
     accesses: tuple[Access, ...] = ()
     contacts: tuple[Contact, ...] = ()
@@ -92,7 +92,7 @@ class UnresolvedCalls:
 
 @dataclass(frozen=True)
 class LogEnd:
-    """The last line."""
+    """The last line of a log."""
 
     calls: int
     dropped: int

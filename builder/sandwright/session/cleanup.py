@@ -172,7 +172,7 @@ def _remove_scratch() -> None:
 
 
 def leftover_lines(found: Iterable[Leftover]) -> list[str]:
-    """A line for each."""
+    """A line for each leftover."""
     return [
         f"{each.kind} {each.name}" + (f" of session {each.session}" if each.session else "") for each in found
     ]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class CommandSession:
-    """One run. `log` is its audit log, None without one."""
+    """One run of a command. `log` is its audit log, None without one."""
 
     def __init__(
         self, request: RunRequest, prepared: CachedSandbox, began: float, log: AuditLog | None = None
@@ -44,12 +44,12 @@ class CommandSession:
 
     @property
     def id(self) -> str:
-        """Its name."""
+        """The ID of the session."""
         return self.record.session
 
     @property
     def began(self) -> float:
-        """Seconds since the epoch."""
+        """The start of the session, in seconds since the epoch."""
         return self.record.began
 
     def environment(self) -> dict[str, str]:
@@ -87,7 +87,7 @@ class CommandSession:
         return [*(prepared.start.terminal_argv if self.relays_terminal() else prepared.argv), *self.command()]
 
     def can_exec_launcher(self) -> bool:
-        """Whether Python can execute the launcher, as no process of ours has to run during the session."""
+        """Whether Python can execute the launcher, as none of its processes is needed later."""
         supervised = is_traced() or self.log is not None or self.request.recording is not None
         supervised = supervised or bool(self.request.session or self.request.denials)  # written while it runs
         supervised = supervised or bool(self.request.copies)  # the workspace is locked

@@ -39,13 +39,14 @@ class PathContext:
 
 @dataclass(frozen=True, kw_only=True)
 class DenialContext:
-    """The data of a policy and its method that a report of denials needs, all known when it is rendered.
+    """For each kind of denial, its cause in the policy and the edit that allows it; recorded at rendering.
 
-    `seccomp`, `sockets`, `allow`, `http`, `method` say where these fields get their values, `shims` that by
-    program, `mcp` that of `mcp.tools`, `signing` that of `credentials.signing`, empty without keys.
-    `own_sockets` refuses Unix sockets inside; its edit does not allow those of datagrams. `partly` are calls
-    that the profile refuses by their arguments, and why. `mode` is network.mode, and `network` where that is
-    set. `shipped`: the profile is one of ours. No policy can list the sockets of `never`.
+    `seccomp`, `sockets`, `allow`, `http` and `method` are the sources of these fields' values, `shims` those
+    by program, `mcp` that of `mcp.tools`, and `signing` that of `credentials.signing`, empty without keys.
+    `own_sockets` denies Unix sockets inside; its edit does not allow datagram sockets. `partly` are calls
+    that the profile denies because of their arguments, each with the reason. `mode` is network.mode, and
+    `network` its source. `shipped`: the profile ships with sandwright. No policy can list the sockets of
+    `never`.
     """
 
     seccomp: str

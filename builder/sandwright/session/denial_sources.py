@@ -13,7 +13,7 @@ from sandwright.session.denial_context import BlamedField, DenialContext, Grant,
 
 
 def denial_context(policy: ResolvedPolicy, declaration: Declaration) -> DenialContext:
-    """Find the lines that decide, and the smallest edits."""
+    """Find the deciding lines of a policy and the smallest edits."""
     return DenialContext(
         seccomp=f"{policy.process.seccomp} ({policy.source('process.seccomp')})",
         sockets=str(policy.source("network.unix_sockets")),

@@ -101,13 +101,13 @@ class Denial:
     how: str = ""
 
     def json_line(self) -> bytes:
-        """As a line of a file."""
+        """The denial as a JSON line."""
         optional = ("advice", "why", "error", "access", "how")
         found = {name: value for name, value in asdict(self).items() if value != "" or name not in optional}
         return strictjson.dumps(found) + b"\n"
 
     def text(self) -> Iterator[str]:
-        """For a person."""
+        """The lines for the user."""
         sentence = f"to {self.access} {{}}" if self.kind == "path" else _SENTENCES[self.kind]
         reasons = ": ".join(each for each in (self.error, self.why, self.how) if each)
         reason = f" ({reasons})" if reasons else ""
@@ -168,7 +168,7 @@ def explain_denial(event: RunDenied, context: DenialContext) -> Denial:
 
 
 def denial_lines(found: Denials, *, most: int = MOST_LINES) -> list[str]:
-    """The block for a person, of at most some kinds: empty when nothing was refused."""
+    """The lines for the user, of at most some kinds; empty if nothing was denied."""
     denials = [each for each in found if isinstance(each, Denial)]
     denials.sort(key=lambda each: -(each.count or 0))
     lines = [line for each in denials[:most] for line in each.text()]
@@ -332,7 +332,7 @@ def printable_line(text: str) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Whether it can stand in a line of YAML as it is."""
+    """Whether a text can stand in YAML without quotes."""
     return (
         text.isascii()
         and text.isprintable()

@@ -39,7 +39,7 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Rung:
-    """A method that `sandwright init` tries: whether it starts, why not, and what would change that."""
+    """A method that `sandwright init` tries: whether it starts, and otherwise the reason and the remedy."""
 
     method: str
     starts: bool
@@ -49,7 +49,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Instead:
-    """A method that starts here only in another form: which form, how it is weaker, and why it is needed."""
+    """A method that starts here only in another form: the form, its weakness, and the reason."""
 
     method: str
     form: str

@@ -118,7 +118,7 @@ class BridgedCall:
 
 @dataclass(frozen=True, kw_only=True)
 class RunDenied:
-    """Something was refused, `count` times."""
+    """An access was denied, `count` times."""
 
     what: (
         DeniedCall
@@ -183,7 +183,7 @@ class RunExecuted:
 
 @dataclass(frozen=True, kw_only=True)
 class RunEnded:
-    """`status` is None when nothing was started."""
+    """The command has ended. `status` is None if nothing was started."""
 
     status: int | None
     seconds: float

@@ -43,7 +43,7 @@ _MOST_ROUNDS = 4
 
 @dataclass(frozen=True)
 class DeniedPath:
-    """A path as it is outside, the access, how it was denied, and the rule that decides."""
+    """A path outside, the access, the kind of denial, and the deciding rule."""
 
     path: str
     access: Way

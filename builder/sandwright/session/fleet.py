@@ -29,11 +29,11 @@ class FleetView(Protocol):
     """Shows the progress of a fleet to a person."""
 
     def settled(self, outcome: Outcome, words: tuple[str, ...]) -> None:
-        """A run is over."""
+        """A run has ended."""
         ...
 
     def counted(self, counts: Counts) -> None:
-        """How many runs have ended."""
+        """Report how many runs have ended."""
         ...
 
     def noted(self, text: str) -> None:
@@ -53,7 +53,7 @@ class FleetSize:
 
 @dataclass
 class FollowedFleet:
-    """A fleet, its results, and which words each of its runs has, where that is known here."""
+    """A fleet, its results, and the words of each run, as far as they are known here."""
 
     name: str
     fleet: Fleet

@@ -18,7 +18,7 @@ _COMMITTING = ("commit", "tag", "merge", "rebase", "cherry-pick", "revert", "am"
 """Commands of Git that make commits or tags, which Git may want to sign."""
 
 _WAY_OUT = (
-    "Git's configuration can't be written inside, as it names programs that the host's Git runs: run this "
+    "cannot write Git's configuration inside, because it names programs that the host's Git runs: run this "
     "outside, or add filesystem.git: [config]"
 )
 
@@ -30,7 +30,7 @@ _IN_WORKTREE = (
 
 
 def git_hint(argv: list[str], scope: ScanScope, unsigned: str) -> RunHint | None:
-    """The hint for a command. `unsigned` says why commits can't be signed, empty where they can."""
+    """The hint for a command. `unsigned` is the reason why commits cannot be signed, empty if they can."""
     if os.path.basename(argv[0]) != "git":  # noqa: PTH119 - a word
         return None
     if argv[1:3] == ["worktree", "add"] and os.path.isfile(".git"):  # noqa: PTH113 - where we are

@@ -30,7 +30,7 @@ _HEAD = 256
 
 @dataclass(frozen=True)
 class HostProgram:
-    """A program: the words that start it, and the canonical paths of what it is and needs."""
+    """A program: the words that start it, and the canonical paths that it needs."""
 
     words: tuple[str, ...]
     paths: tuple[str, ...]

@@ -78,9 +78,9 @@ class DenialReader:
         self._omitted = 0
 
     def new_lines(self) -> Iterator[str]:
-        """The lines for a person: each new kind.
+        """The lines for the user about new kinds of denials.
 
-        For a kind that happened again, its first line with the total.
+        For a kind that occurred again, its first line with the total.
         """
         for each in self._new_denials():
             if isinstance(each, OmittedDenials):
@@ -94,7 +94,7 @@ class DenialReader:
             yield from lines if before is None else lines[:1]
 
     def all_lines(self) -> list[str]:
-        """The lines for a person: all kinds, with their totals."""
+        """The lines for the user about all kinds, with their totals."""
         for _ in self.new_lines():
             pass
         omitted = [OmittedDenials(self._omitted)] if self._omitted else []

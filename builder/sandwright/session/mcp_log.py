@@ -32,7 +32,7 @@ class McpLog:
         self._others = self._dropped = 0
 
     def passed(self, message: ClientMessage) -> None:
-        """Keep a request."""
+        """Record a request that passed."""
         if self._audited and message.number is not None:
             with self._lock:
                 self._passed.append(RunMessage(method=message.method, tool=message.tool))
@@ -55,14 +55,14 @@ class McpLog:
             self._notify(f"a line of the server did not pass: {one_line(fault)[:256]}")
 
     def new(self) -> Sequence[RunDenied | RunMessage]:
-        """Since the last call: each request that passed, and refusals of a new kind with their counts."""
+        """The events since the last call: requests that passed, and new kinds of refusals with counts."""
         with self._lock:
             passed, self._passed = self._passed, []
             kinds, self._new = self._new, []
             return [*passed, *(RunDenied(what=each, count=self._counts[each]) for each in kinds)]
 
     def total(self) -> Sequence[RunDenied | RunMessage | RunOmitted]:
-        """At the end: all refusals, and requests that passed since `new`."""
+        """The events at the end: all refusals, and the requests that passed since `new`."""
         if self._dropped > 1:
             self._notify(f"{self._dropped} lines of the server did not pass")
         others = [RunOmitted(count=self._others)] if self._others else []

@@ -19,7 +19,7 @@ _SET_BACK = 1_000_000_000
 
 
 class Clock:
-    """The start of a run, on the file systems' clock and on one that can't be set, in nanoseconds."""
+    """The start of a run, on the file systems' clock and on the monotonic one, in nanoseconds."""
 
     def __init__(self, began: int = 0, ticks: int = 0) -> None:
         """The clock begins now, or is that of another process."""
@@ -73,5 +73,5 @@ def can_exec_post_run(directory: str) -> bool:
 
 
 def is_traced() -> bool:
-    """Whether OpenTelemetry listens: its exporters are in the process of the run."""
+    """Whether OpenTelemetry is active: its exporters run in the process of the run."""
     return "opentelemetry" in sys.modules or any(name.startswith("OTEL_") for name in os.environ)

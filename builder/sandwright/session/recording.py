@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Recording:
-    """A run's recording. `calls` are numbers of system calls, beside those with paths.
+    """The recording of a run. `calls` are numbers of system calls, beside those with paths.
 
-    `looks`: calls that only inspect a path, such as stat(2), are recorded too.
-    `decisions` are the proxy's, once the run has ended.
+    `looks`: calls that only inspect a path, such as stat(2), are recorded too. `decisions` are the proxy's,
+    once the run has ended.
     """
 
     file: str

@@ -17,7 +17,7 @@ _NO_REFUSALS = ("", "unresolved", "malformed")
 
 
 class RefusedHosts:
-    """The refusals in one log and in that of the inspecting proxy, from their beginnings, each line once."""
+    """The refusals in the logs of a proxy and of its inspecting proxy, without duplicates."""
 
     def __init__(self, log: Path, requests: Path | None = None) -> None:
         self._log = ProxyLog(log)
@@ -30,7 +30,7 @@ class RefusedHosts:
         self._followed = False
 
     def new(self) -> list[RunDenied | RunRequested]:
-        """Since the last call: each allowed request, and refusals of a new kind with their counts."""
+        """The events since the last call: allowed requests, and new kinds of refusals with counts."""
         self._followed = True
         found = self._read_denials()
         return [*self._taken_requests(), *found]

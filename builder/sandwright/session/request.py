@@ -18,23 +18,26 @@ INTERPRETER = "sandwright-interpreter"
 
 
 class RunRequest:
-    """A command, and the policy that it is to run under.
+    """The command and options of one run, before a policy is read.
 
-    `policy` is the project's file; it need not be there where it is not `named`, or `presets` are. They,
-    `method` and `settings` (FIELD=VALUE) are of this run only, as `time` is, the limit in seconds or with a
-    unit.
-    `cidfile` gets the engine's id of the container, without engine the session's. `telemetry` is a file that
-    a line about the session is appended to (absent: what SANDWRIGHT_TELEMETRY names), `denials` one that gets
-    what was refused, which `quiet` leaves out of standard error. `audit` is the audit log (`session.audit`),
-    which the sandbox is denied. `recording` selects the run's recording, None for none. With
-    `explained` refused paths are reported. `rendered` requires that the project holds the artifacts
-    that the policy renders to. With `build` missing images are built first. With `detach` the run goes on in
-    the background, by a `name` if it has one, and with the ID that `session` is given;
-    with `tty` its command has a terminal. `denials_log` is a second file for denials, empty for none.
-    `started` is the descriptor of a pipe that gets a byte when the command has been executed, -1 for none.
-    `workspace` is the name of the review workspace, empty for none. `session.review` sets `copies`, the copy
-    by the project, `creatable`, protected names that the project does not have and that can be made in the
-    copy, and `plan`, the digest of what decided that.
+    `policy` is the project's file. It may be missing if it is not `named`, or if there are `presets`. These,
+    `method` and `settings` (FIELD=VALUE) apply to this run only, and so does `time`, the limit in seconds or
+    with a unit.
+
+    `cidfile` receives the engine's ID of the container, or the session's without an engine. `telemetry` is
+    the file to which a line about the session is appended (absent: the value of SANDWRIGHT_TELEMETRY).
+    `denials` receives the denials, which `quiet` keeps off standard error; `denials_log` is a second file for
+    them, empty for none. `audit` is the audit log (`session.audit`), which the sandbox cannot access.
+    `recording` selects the recording of the run, None for none.
+
+    `explained` also reports denied paths. `rendered` requires that the project contains the policy's
+    artifacts. `build` first builds missing images. `detach` runs in the background, under `name` if it is
+    set, and with `session` as the ID; with `tty`, the command has a terminal. `started` is the descriptor of
+    a pipe that receives a byte when the command was executed, -1 for none.
+
+    `workspace` is the name of the review workspace, empty for none. `session.review` sets three further
+    fields: `copies` is the copy for each project, `creatable` are protected names that do not exist in the
+    project and can be created in the copy, and `plan` is the digest of the inputs of that decision.
     """
 
     __slots__ = (

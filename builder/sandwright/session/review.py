@@ -32,7 +32,7 @@ Notify = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class ReviewPlan:
-    """What a policy says of the project itself, before it is copied.
+    """The rules of a policy about the project itself, before it is copied.
 
     `project` is its canonical path. `readable` and `denied` are the paths of rules, by what they say.
     `creatable` are protected names that the project does not have, and that can be made in the copy.
@@ -86,7 +86,7 @@ def review_workspace(request: RunRequest, entry: CacheEntry, notify: Notify) -> 
 
 
 def hidden_paths(plan: ReviewPlan) -> Callable[[str], bool]:
-    """A function that says of an absolute path whether the policy denies it, and allows nothing in it."""
+    """A predicate that is true of an absolute path if the policy denies it and everything below it."""
     tree: PathTree[bool] = PathTree(str)  # on Linux, a name is the same file as no other
     for paths, is_readable in ((plan.readable, True), (plan.denied, False)):
         for path in paths:

@@ -32,7 +32,7 @@ class Enforced:
 
 @dataclass(frozen=True, kw_only=True)
 class RunHint:
-    """A hint about a command, printed if it fails, or `always`."""
+    """A hint about a command, printed after a failure, or `always`."""
 
     text: str
     always: bool = False
@@ -61,7 +61,7 @@ class PostRun:
 class SandboxRecord:
     """The part of the record that is equal for all sessions of a sandbox.
 
-    `artifacts` are digests by name, `policy` is one of its text.
+    `artifacts` are digests by name, `policy` is the digest of the policy's text.
     """
 
     boot: str

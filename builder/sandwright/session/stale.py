@@ -29,7 +29,7 @@ _LOOKING = 10.0
 
 
 class NotStaleError(HostError):
-    """The session runs, or can't be seen from here: nothing of it is removed."""
+    """The session is running, or its state is unknown here, so nothing is removed."""
 
 
 @contextlib.contextmanager

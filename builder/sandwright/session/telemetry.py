@@ -76,7 +76,7 @@ def _denial_fields(record: SessionRecord, ended: RunEnded, hosts: RunDenials | N
 
 
 def report_telemetry(record: SessionRecord, ended: RunEnded, hosts: RunDenials | None, *, span: bool) -> None:
-    """Append the event to the file that the record names; make a span of it. Raise HostError for the file."""
+    """Append the event to the file that the record names, and create its span. Raise HostError."""
     data = _session_event(record, ended, hosts)
     if record.after.telemetry:
         line = json.dumps(data, sort_keys=True).encode("utf-8", "surrogateescape") + b"\n"

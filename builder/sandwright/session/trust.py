@@ -36,7 +36,7 @@ _LARGEST = 1 << 20
 
 @dataclass(frozen=True)
 class Loosened:
-    """What a policy's file allows and the preset `default` does not.
+    """The grants of a policy's file beyond the preset `default`.
 
     `policy` is the file in its project's real directory. `said` is the digest of its text, `allows` the
     grants, in words that are the same on other machines.

@@ -33,14 +33,14 @@ _MINUTE = 60.0
 
 
 class SetupStep(Protocol):
-    """One thing that a plan does."""
+    """One step of a plan."""
 
     def describe(self) -> Sequence[str]:
-        """What it will do, for the person who is about to let it: one or more lines."""
+        """One or more lines about the step for the user, who then confirms it."""
         ...
 
     def execute(self, progress: Progress) -> Sequence[str]:
-        """Do it. Give what the person should know afterwards. Raise HostError or CommandFailed."""
+        """Carry out the step, and return messages for the user. Raise HostError or CommandFailed."""
         ...
 
 
@@ -88,7 +88,7 @@ def plan_setup(groups: Iterable[str], host: MachineFacts) -> SetupPlan:
 
 @dataclass(frozen=True)
 class InstallPackages:
-    """Installs Debian packages that are offered, and tells those that are not."""
+    """Installs the available Debian packages, and reports the others."""
 
     packages: tuple[str, ...]
     needed: frozenset[str]
@@ -146,7 +146,7 @@ class RegisterEmulator:
         ]
 
     def execute(self, progress: Progress) -> list[str]:  # noqa: ARG002
-        """Mount, register, and look whether it holds; if not, say what will not run."""
+        """Mount, register, and check the result; report what will not run otherwise."""
         name = f"qemu-{self.emulator.machine}"
         try:
             if not (_BINFMT / "register").exists():

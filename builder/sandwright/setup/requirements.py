@@ -33,7 +33,7 @@ INSTALL: Mapping[PackageManager, str] = {
 
 @dataclass(frozen=True)
 class Requirement:
-    """A program (by name) or file (by absolute path) that must be there, and the package that brings it.
+    """A required program (by name) or file (by absolute path), and the package that contains it.
 
     `packages` has no row for a manager that doesn't offer it. `service` is what its package starts where
     systemd runs.
@@ -48,7 +48,7 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Emulator:
-    """What runs programs of a foreign platform: qemu user emulation for `machine`, as `uname` calls it.
+    """The emulator of a foreign platform: qemu user emulation for `machine`, as `uname` calls it.
 
     `programs` tell that the packages are there; only the kernel's register tells that it works.
     """
@@ -174,6 +174,6 @@ REQUIREMENTS = (
 
 
 def how_to_get(wants: str, manager: PackageManager | None) -> str:
-    """What a person types to get a program of the table: `apt-get install crun`; empty when not known."""
+    """The command that installs a program of the table: `apt-get install crun`; empty when not known."""
     found = next((r.packages for r in REQUIREMENTS if r.wants == wants), {})
     return f"{INSTALL[manager]} {found[manager]}" if manager is not None and manager in found else ""

@@ -44,7 +44,7 @@ _ENGINE = 60.0
 
 @dataclass(frozen=True)
 class Bridging:
-    """The subject: a sandbox whose launcher has a bridge, and its image."""
+    """The proof's subject: a sandbox whose launcher has a bridge, and its image."""
 
     subject: ProofSubject
     sandbox: RenderedSandbox
@@ -311,7 +311,7 @@ def _required(case: Bridging) -> ProbeOutcome:
         status, message = result.status, result.stderr.strip()
     except CommandFailed as failed:
         status, message = failed.status or -1, failed.stderr
-    refused = status == 125 and "the policy names shims, and" in message
+    refused = status == 125 and "the policy has shims, and" in message
     return _bridge_outcome(
         case,
         "required",

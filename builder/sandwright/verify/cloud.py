@@ -37,7 +37,7 @@ class Home:
     word: str
 
     def seen(self, facts: HostFacts) -> HostFacts:
-        """The facts of a host on which this is the user's home."""
+        """The facts of a host with this home."""
         named = (*ACCOUNTS, KEY, CLUSTER)
         moved = replace(
             facts,

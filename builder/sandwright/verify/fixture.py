@@ -26,11 +26,11 @@ HOSTILE = ("with space", "quote'\"s", "(paren)\\back", "-dash", "line\nbreak", "
 
 @dataclass(frozen=True)
 class Fixture:
-    """Planted files below `root`. `word` is in each of them that must not be seen, `plain` in those that may.
+    """The files that a proof plants for its probes below `root`. Denied files contain `word`, others `plain`.
 
-    `probe` is the directory that holds the program. `inside`: the method holds rules inside writable paths.
-    `hidden` is for what the host executes, `runtime` for sockets and what launchers keep. `temporary` is a
-    directory of the host in `/tmp`; None where that can't be written.
+    `probe` is the directory that holds the program. `inside`: the method enforces rules inside writable
+    paths. `hidden` is for programs that the host executes, `runtime` for sockets and run directories.
+    `temporary` is a directory of the host in `/tmp`; None where that can't be written.
     """
 
     root: Path
@@ -63,12 +63,12 @@ class Fixture:
 
     @property
     def nested(self) -> Path:
-        """A work tree of Git's in the directory that may be written, which is no submodule there."""
+        """A Git work tree in the writable directory that is not a submodule."""
         return self.write / "workspace/app"
 
     @property
     def state(self) -> Path:
-        """The directory for the method's state of its run: nothing must be left here."""
+        """The directory for the launcher's state, which must be empty after a run."""
         return self.runtime / "state"
 
     @property

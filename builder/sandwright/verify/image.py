@@ -31,7 +31,7 @@ _LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 @dataclass(frozen=True)
 class HostPrograms:
-    """The directories of this host's system that an empty root gets, read-only, and links at the root."""
+    """Directories of the host's system for an empty root, mounted read-only, and links in the root."""
 
     directories: tuple[str, ...]
     links: Mapping[str, str]
@@ -46,7 +46,7 @@ NO_PROGRAMS = HostPrograms((), {})
 
 
 def host_programs() -> HostPrograms:
-    """This host's, with /bin and /lib as links into /usr."""
+    """The directories of this host, with /bin and /lib as links into /usr."""
     links = {name: os.readlink(f"/{name}") for name in _LINKS if Path(f"/{name}").is_symlink()}  # noqa: PTH115
     return HostPrograms(tuple(each for each in _PROGRAMS if Path(each).exists()), links)
 

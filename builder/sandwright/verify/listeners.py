@@ -60,7 +60,7 @@ class CanaryListeners:
 
 
 class Visitor:
-    """Tries to reach a port of the host's loopback.
+    """A client that tries to reach a port of the host's loopback.
 
     `answer` is the received answer, `elsewhere` whether the same port of another address was open then.
     """

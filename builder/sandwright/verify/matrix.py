@@ -149,7 +149,7 @@ def _in_container(
 
 
 def in_engine(resolve: Resolve, engine: str) -> Resolve:
-    """The same in a container of an engine."""
+    """The same function for a container of an engine."""
 
     def resolved(settings: Sequence[str], *other: Callable[[MachineFacts], MachineFacts]) -> ResolvedPolicy:
         return resolve([*settings, f"gvisor.engine={engine}"], *other)

@@ -57,7 +57,7 @@ class ProbeStep:
 
 @dataclass(frozen=True)
 class Probe:
-    """One thing to prove.
+    """A check of one property of a sandbox.
 
     `name` is unique among a method's probes; `about` describes the proved property. `check` looks at the host
     at the end, and returns the faults there. The paths of `never` must not have been created on the host, and

@@ -185,7 +185,7 @@ def _remote_canary(stack: contextlib.ExitStack, method: str, policy: ResolvedPol
 
 
 def at_fixture(resolve: Resolve, fixture: Fixture) -> Resolve:
-    """The same, with the planted files as the project."""
+    """The same function with the planted files as the project."""
 
     def resolved(
         settings: Sequence[str], other: Callable[[HostFacts], HostFacts] = lambda facts: facts

@@ -39,8 +39,8 @@ class Canaries:
 class ProofSubject:
     """The subject for which the catalogue makes probes.
 
-    `word` is this run's; a canary that hears it was reached. `remote` is a listener on the machine of a
-    remote sandbox, or says why there is none. `reserved` has the files planted in sandwright's own
+    `word` identifies this run; a canary that receives it was reached. `remote` is a listener on the machine
+    of a remote sandbox, or the reason why there is none. `reserved` has the files planted in sandwright's own
     directories; without it nothing is attempted there. `host_process` is the number of a process of the host
     (`verify/host_process.py`).
     """

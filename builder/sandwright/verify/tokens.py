@@ -42,7 +42,7 @@ _SILENT = "#!/bin/sh\nexit 0\n"
 
 @dataclass(frozen=True)
 class Tokens:
-    """`needle` begins both; `host` is A, `sandbox` is B, neither ever shown."""
+    """Both tokens, which begin with `needle`: `host` is A, `sandbox` is B; neither is ever shown."""
 
     needle: str
     host: str = field(repr=False)
@@ -89,7 +89,7 @@ class Bridged:
         return replace(document, shims=str(self.bridge.public), channel=self.bridge.channel)
 
     def directly(self) -> bytes:
-        """The output of the program when it is started on the host directly, as by the user."""
+        """The output of the program when the user starts it directly on the host."""
         environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), **self.tokens.environment}
         return process.run(self.directory / "tools" / NAME, env=environment, timeout=60, check=False).stdout
 

@@ -249,7 +249,7 @@ class _Applying:
 
 
 def reason_of(found: PathState | None, before: PathState | None, after: PathState | None) -> str:
-    """Why a path that has neither the old nor the new state is left as it is."""
+    """The reason for leaving a path that has neither the old nor the new state."""
     if found is None:
         return "it was removed in the project"
     if after is None:

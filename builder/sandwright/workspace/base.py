@@ -33,7 +33,7 @@ _LETTERS: dict[bytes, Literal["file", "directory", "symlink"]] = {
 
 
 class Entry(NamedTuple):
-    """The state that the project had at a path when it was copied.
+    """The state of the project's path when it was copied.
 
     `digest` is the SHA-256 of a file's content or of a link's text, in hexadecimal, and empty for a
     directory. `host` is the stamp of the project's file when it was copied, `copy` that of the copy.

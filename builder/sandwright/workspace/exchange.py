@@ -21,7 +21,7 @@ _UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class Unsupported(Exception):
-    """The file system or the C library has no such rename: NFS, some of FUSE, musl before 1.2.6."""
+    """The file system or C library lacks this rename: NFS, some FUSE file systems, musl before 1.2.6."""
 
 
 @functools.cache

@@ -37,7 +37,7 @@ class Hunks:
         return b"".join([*found, *self.old[at:]])
 
     def taking(self, taken: Collection[int]) -> Change:
-        """The change that makes the content that `content` gives. Its mode is the new one."""
+        """The change that produces the content that `content` returns. Its mode is the new one."""
         assert self.change.new is not None
         content = self.content(taken)
         digest = hashlib.sha256(content).hexdigest()

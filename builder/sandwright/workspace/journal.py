@@ -172,7 +172,7 @@ class Journal:
         return True
 
     def adopt(self, number: int, step: Step) -> None:
-        """Keep what another journal kept for a step, too. Raise OSError."""
+        """Also keep the content that another journal kept for a step. Raise OSError."""
         if step.old is not None and step.old.digest and number != self.number:
             with contextlib.suppress(FileExistsError):
                 os.link(

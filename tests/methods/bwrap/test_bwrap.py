@@ -36,7 +36,7 @@ Option = tuple[str, ...]
 
 
 def parsed(content: bytes) -> list[Option]:
-    """What bwrap reads from the file."""
+    """The arguments that bwrap reads from the file."""
     assert content.endswith(b"\0")
     words = [word.decode("utf-8", "surrogateescape") for word in content[:-1].split(b"\0")]
     options: list[Option] = []

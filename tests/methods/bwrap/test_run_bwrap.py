@@ -104,7 +104,7 @@ def test_the_time_limit(project: Project) -> None:
     before, started = project.tree(), time.monotonic()
     ended = project.run("sh", "-c", "echo begun; sleep 30", options=("--time", "1s"))
     assert (ended.returncode, ended.stdout) == (124, b"begun\n")
-    assert b"the time is up" in ended.stderr
+    assert b"the time limit (resources.time) was reached" in ended.stderr
     assert time.monotonic() - started < 20
     assert project.tree() == before
     assert project.records() == []

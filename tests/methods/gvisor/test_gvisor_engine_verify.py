@@ -86,7 +86,7 @@ Red = Callable[..., dict[str, str]]
 
 @pytest.fixture
 def red(host: OuterHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Red:
-    """Proves with the probes inside, or with those of the container alone, and gives what is red."""
+    """Prove with the probes inside, or with those of the container alone, and return those that are red."""
 
     def proved(weaken: Weaken | None, *, container: bool) -> dict[str, str]:
         if container:

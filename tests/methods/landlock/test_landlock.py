@@ -253,7 +253,7 @@ def test_a_path_that_became_a_link_starts_nothing(sandbox: Made, tmp_path: Path)
     (tmp_path / "seen/hidden").rename(tmp_path / "elsewhere")
     (tmp_path / "seen/hidden").symlink_to(tmp_path / "elsewhere")
     ended = _shell(made, "exit 7")
-    assert (ended.returncode, "hidden is a link now" in ended.stderr) == (125, True)
+    assert (ended.returncode, "hidden became a symbolic link" in ended.stderr) == (125, True)
 
 
 def test_ways_past_names(sandbox: Made, tmp_path: Path) -> None:
@@ -360,22 +360,22 @@ def _escaping(sandbox: RenderedSandbox, mark: str, ready: Path, seconds: float) 
     return [str(sandbox.launcher), *words]
 
 
-@pytest.mark.parametrize("how", ["exit", "term", "launcher", "keeper", "both"])
+@pytest.mark.parametrize("how", ["exit", "term", "launcher", "monitor", "both"])
 def test_nothing_is_left(sandbox: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     """Sessions, process groups and parents of one's own, and a process that forks and ends all the time."""
     made, mark, ready = sandbox(), f"mark-{uuid.uuid4().hex}", tmp_path / "project/ready"
     argv = _escaping(made, mark, ready, 0.2 if how == "exit" else 600)
     with subprocess.Popen(argv, env=dict(made.environment), stderr=subprocess.DEVNULL) as running:
         assert eventually(ready.exists)
-        keeper = next((each for each in children(running.pid) if children(each)), 0)
+        monitor = next((each for each in children(running.pid) if children(each)), 0)
         if how == "both":
-            os.kill(running.pid, signal.SIGSTOP)  # so that it doesn't see the keeper's end
+            os.kill(running.pid, signal.SIGSTOP)  # so that it doesn't see the monitor's end
         for pid, number in {
             "exit": [],
             "term": [(running.pid, signal.SIGTERM)],
             "launcher": [(running.pid, signal.SIGKILL)],
-            "keeper": [(keeper, signal.SIGKILL)],
-            "both": [(keeper, signal.SIGKILL), (running.pid, signal.SIGKILL)],
+            "monitor": [(monitor, signal.SIGKILL)],
+            "both": [(monitor, signal.SIGKILL), (running.pid, signal.SIGKILL)],
         }[how]:
             os.kill(pid, number)
         running.wait(WAIT)
@@ -390,7 +390,7 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_command_reaches_nobody_outside_of_its_domain(sandbox: Made) -> None:
-    """`kill(-1)` from inside ends the run's own, and neither the keeper nor what ends the run."""
+    """`kill(-1)` from inside ends processes of the run only, and not its monitor or supervisor."""
     bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
         made = sandbox()
@@ -496,7 +496,7 @@ os.execv(argv[0], argv)
         (1, "moves between directories"),
         (2, "truncation"),
         (3, "TCP"),
-        (4, "requests to devices"),
+        (4, "ioctl(2) on devices"),
         (5, "signals and abstract sockets"),
     ],
 )

@@ -79,7 +79,7 @@ def test_the_linter_finds_no_error(case: str) -> None:
 
 
 def probes(policy: ResolvedPolicy) -> list[str]:
-    """Each path that the policy knows, what is above it, beside it and below it."""
+    """Each path of the policy, with the paths above, beside and below it."""
     files = policy.filesystem
     known = {rule.path for rule in (*files.rules, *files.startup, *files.protected)}
     known |= {

@@ -177,7 +177,7 @@ def test_a_link_that_leads_elsewhere_now_is_refused(tmp_path: Path) -> None:
 def test_the_time_limit(tmp_path: Path) -> None:
     launch = Launch(tmp_path, resources={"time": "1s"})
     result = launch.run("sh", "-c", "sleep 20; touch ran")
-    assert (result.status, "the time is up" in result.stderr) == (124, True)
+    assert (result.status, "the time limit (resources.time) was reached" in result.stderr) == (124, True)
 
 
 def test_within_the_time_limit(tmp_path: Path) -> None:

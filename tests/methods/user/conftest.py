@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What makes accounts does so alone, and needs root."""
+    """Run tests that create accounts alone, as root."""
     for item in items:
         if item.path.is_relative_to(HERE) and {"made", "project"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.exclusive("accounts"))
@@ -51,7 +51,7 @@ def made() -> Iterator[Callable[[], Project]]:
 
 @pytest.fixture(scope="module")
 def project(made: Callable[[], Project]) -> Project:
-    """One whose account is there."""
+    """A project whose account exists."""
     found = made()
     found.set_up()
     return found

@@ -91,7 +91,7 @@ def test_no_home_that_the_host_obeys(made: Callable[[], Project]) -> None:
         process.run("usermod", "--home", project.account.home, project.account.name)
     ran = project.sandwright("run", "--", "true")
     assert (ran.returncode, "account-setup" in ran.stderr) == (125, True), ran.stderr
-    assert "programs of the host obey files in its home" in ran.stderr
+    assert "programs of the host obey files there" in ran.stderr
     said = project.sandwright("account-setup", "--yes")
     assert said.stdout.startswith(f"give {project.account.name} the home /nonexistent in /etc/passwd")
     assert pwd.getpwnam(project.account.name).pw_dir == "/nonexistent"

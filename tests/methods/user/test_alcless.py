@@ -51,7 +51,7 @@ ACCEPTED = "accept_gaps:\n" + "".join(
 
 @dataclass(frozen=True)
 class Rendered:
-    """A project, what was rendered for it, and where the stand-in keeps its homes and what it was told."""
+    """A project, its rendered artifacts, and the stand-in's homes and arguments."""
 
     project: Path
     out: Path
@@ -168,7 +168,7 @@ def test_time_is_up(tmp_path: Path) -> None:
     rendered = _rendered(tmp_path, POLICY + "resources: {time: 5s}\n" + ACCEPTED)
     rendered.run("set-up", "--yes")
     said = rendered.run("launch", "sh", "-c", "echo x >made; exec sleep 60")
-    assert (said.returncode, "the time is up" in said.stderr) == (124, True)
+    assert (said.returncode, "the time limit (resources.time) was reached" in said.stderr) == (124, True)
     assert (rendered.project / "made").exists(), "what was done until then comes back"
     assert rendered.run("launch", "true").returncode == 0
 

@@ -21,7 +21,7 @@ CURL = "curl -sS --noproxy '*' --max-time 5 -o /dev/null -w '%{http_code}\\n'"
 
 @pytest.fixture
 def names() -> Iterator[Path]:
-    """Where squid can read it as another user."""
+    """A file of host names that squid can read as another user."""
     with placed_hosts_file({WORLD: "web.example other.example"}) as path:
         yield path
 

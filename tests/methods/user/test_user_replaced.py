@@ -38,7 +38,7 @@ def test_the_run_ends(project: Project, name: str) -> None:
     finally:
         run.kill() if run.poll() is None else None
         run.communicate(timeout=WAIT)
-    assert f"{path} was replaced on the host while this ran: the run was stopped".encode() in said
+    assert f"{path} was replaced on the host during the run: the run was stopped".encode() in said
     assert run.returncode == 137
 
 

@@ -43,7 +43,7 @@ def test_it_is_the_account_and_nothing_more(project: Project) -> None:
 
 
 def test_what_it_reaches(project: Project) -> None:
-    """Each denial beside what is allowed."""
+    """Each denial is tested beside an allowed access."""
     script = f"""
         cat script >/dev/null && echo reads
         echo more >made && echo writes
@@ -155,7 +155,7 @@ def test_time_is_up(project: Project) -> None:
     launcher = project.rendered(f"{POLICY}resources: {{time: 4s}}\n")
     said = project.run("sh", "-c", "setsid sleep 3141 & sleep 3142", launcher=launcher)
     assert said.returncode == 124
-    assert b"the time is up" in said.stderr
+    assert b"the time limit (resources.time) was reached" in said.stderr
     assert naming("sleep\0314") == {}
     assert project.run("true", launcher=launcher).returncode == 0
 
@@ -252,7 +252,7 @@ def test_another_project_is_closed(project: Project, made: Callable[[], Project]
 
 
 def test_a_link_where_something_is_mounted_is_refused(made: Callable[[], Project]) -> None:
-    """Nothing of the host is shown or covered in its place."""
+    """No file of the host is shown or covered in place of the link."""
     other = made()
     other.set_up()
     launcher = other.rendered()

@@ -34,7 +34,7 @@ Made = Callable[[str], Path]
 
 @pytest.fixture
 def launcher(tmp_path: Path) -> Made:
-    """Of a form: in a directory that it was moved to."""
+    """A launcher of one form, in a directory that it was moved to."""
 
     def made(form: str) -> Path:
         artifacts = registry.render(resolver(POLICY, tmp_path / "project")(()), form).artifacts
@@ -65,8 +65,8 @@ def _change(launcher: Path) -> None:
 
 CHANGES: tuple[tuple[Callable[[Path], None], str], ...] = (
     (_change, "{here}/guest was changed after it was rendered: render it again"),
-    (lambda launcher: launcher.with_name("guest").unlink(), "{here}/guest can't be read"),
-    (_without_guest, "{here}/launch.plan: artifacts: without guest"),
+    (lambda launcher: launcher.with_name("guest").unlink(), "cannot read {here}/guest"),
+    (_without_guest, "{here}/launch.plan: artifacts: guest is missing"),
 )
 
 

@@ -155,7 +155,7 @@ def test_a_kernel_that_is_taken_over_meets_the_launcher_and_landlock(sandbox: Ma
         )
 
 
-@pytest.mark.parametrize("how", representative(["term", "launcher", "keeper", "both"], "keeper", "both"))
+@pytest.mark.parametrize("how", representative(["term", "launcher", "monitor", "both"], "monitor", "both"))
 def test_nothing_is_left(sandbox: Made, tmp_path: Path, how: str) -> None:
     made, ready = sandbox(), tmp_path / "project/ready"
     argv = [str(made.launcher), "sh", "-c", "(setsid sleep 600 &) ; echo >ready; sleep 600"]
@@ -163,12 +163,12 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, how: str) -> None:
         assert eventually(ready.exists)
         started = list(below(running.pid))
         assert sum(map(_is_kernel, started)) > 3  # with the processes that it leads
-        keeper = next(each for each in started if list(below(each)))
+        monitor = next(each for each in started if list(below(each)))
         ended = {
             "term": [running.pid],
             "launcher": [running.pid],
-            "keeper": [keeper],
-            "both": [keeper, running.pid],
+            "monitor": [monitor],
+            "both": [monitor, running.pid],
         }
         for pid in ended[how]:
             os.kill(pid, signal.SIGTERM if how == "term" else signal.SIGKILL)

@@ -278,8 +278,8 @@ def test_nothing_is_left(form: str, how: str, tmp_path: Path) -> None:
         with subprocess.Popen([*argv, "python3", "-c", script], cwd="/") as running:
             assert met.wait(WAIT)
             started = list(below(running.pid))
-            keeper = next(each for each in started if list(below(each)))
-            for pid in [running.pid] if how == "launcher" else [keeper, running.pid]:
+            monitor = next(each for each in started if list(below(each)))
+            for pid in [running.pid] if how == "launcher" else [monitor, running.pid]:
                 os.kill(pid, signal.SIGKILL)
             running.wait(WAIT)
         try:

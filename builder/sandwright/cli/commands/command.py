@@ -40,7 +40,7 @@ class Option:
 
     @property
     def spelled(self) -> str:
-        """The same with the name of its value: `--policy FILE`, `--[no-]smoke`."""
+        """The option with the name of its value: `--policy FILE`, `--[no-]smoke`."""
         flag = f"--[no-]{self.name}" if self.negatable else self.flag
         return f"{flag} {self.metavar}".rstrip()
 
@@ -51,7 +51,7 @@ class Option:
 
     @property
     def about(self) -> str:
-        """Its help, with whether it may be repeated."""
+        """The help text, which says whether the option may be repeated."""
         return self.help + "; repeatable" * (self.repeatable and bool(self.metavar))
 
     def values(self) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ class Command:
         return (*self.positional, *self.options)
 
     def usage(self) -> str:
-        """How it is written: `sandwright NAME [OPTIONS] WORDS`."""
+        """The synopsis: `sandwright NAME [OPTIONS] WORDS`."""
         words = [_usage_word(each) for each in self.positional] + ["[-- COMMAND ...]"] * self.takes_command
         return " ".join(["sandwright", self.name, *["[OPTIONS]"] * bool(self.options), *words])
 

@@ -194,7 +194,7 @@ COMMANDS = (
             Option(
                 "claims",
                 "FILE",
-                "what that sandbox claims to deny: a file, or the name of a shipped subject",
+                "claims of that sandbox: a file, or the name of a shipped subject",
                 retired=("promises",),
             ),
             SET,

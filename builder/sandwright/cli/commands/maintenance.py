@@ -43,7 +43,7 @@ COMMANDS = (
     Command(
         "uninstall",
         GROUP,
-        "Remove what sandwright keeps in your home directory: caches, state, images, approvals.",
+        "Remove the files of sandwright in your home directory: caches, state, images, approvals.",
         options=(YES,),
         details="Without --yes, lists the directories with their sizes and exits with 3. Refuses while"
         " sessions run.",

@@ -57,7 +57,7 @@ COMMANDS = (
     Command(
         "facts",
         GROUP,
-        "Record what a policy needs to know about this host, as JSON, to render for it elsewhere.",
+        "Record the facts of this host that a policy depends on, as JSON, to render for it elsewhere.",
         options=(POLICY, SET),
         example="sandwright facts >host.json; sandwright render --facts host.json",
     ),

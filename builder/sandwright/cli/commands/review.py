@@ -14,7 +14,7 @@ COMMANDS = (
     Command(
         "changes",
         GROUP,
-        "List what runs changed in the copy of the project, and what `apply` would hold back.",
+        "List the changes of runs in the copy of the project, and those that `apply` would hold back.",
         positional=(_PATHS,),
         options=(
             Option("diff", "", "print the changes as a unified diff, for a pager"),

@@ -87,14 +87,14 @@ def _filter_of_json(content: bytes, file: str, caps: frozenset[str], machine: Ar
 
 
 def of_document(document: Document, *, caps: Collection[str] = ()) -> Calls:
-    """The same of the configuration of a bundle that holds a profile."""
+    """The answers of the profile in a bundle's configuration."""
     profile = functools.cache(lambda: read_profile(document))
     filter_of = functools.cache(lambda machine: resolve(profile(), arch=machine, caps=caps))
     return _profile_calls(filter_of, document.file)
 
 
 def widest(one: Calls, other: Calls) -> Calls:
-    """The answers of one filter, but those of another where that lets a call run and the first does not."""
+    """The answers of one filter, except where another one allows a call that the first denies."""
 
     def answer(question: Asked, arch: str) -> MethodVerdict:
         verdict = one(question, arch)

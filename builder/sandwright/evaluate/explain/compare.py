@@ -24,7 +24,7 @@ from sandwright.render.rendered import Rendered, Renderer
 
 @dataclass(frozen=True)
 class ComparedMethod:
-    """A method to be asked. `read` reads its artifacts back, and is None where they can't be."""
+    """A method to compare. `read` reads its artifacts back; None if that is not possible."""
 
     declaration: Declaration
     renderer: Renderer
@@ -32,7 +32,7 @@ class ComparedMethod:
 
     @property
     def name(self) -> str:
-        """What a policy calls it."""
+        """The method's name in a policy."""
         return self.declaration.method
 
 
@@ -50,10 +50,10 @@ enforces nothing of it. `not asked`: the method decides nothing of the kind, or 
 
 @dataclass(frozen=True)
 class Row:
-    """What one method answers.
+    """The answer of one method.
 
-    `decision` is None where nothing is decided. `because` says why in words, `position` is the rule of the
-    artifact, `source` the field of the policy behind it. `level` and `reason` are those of the
+    `decision` is None if the artifacts do not decide. `because` is the reason in words, `position` is the
+    rule of the artifact, `source` the field of the policy behind it. `level` and `reason` are those of the
     declaration, or of a known difference.
     """
 
@@ -96,7 +96,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The policy's own answer, and a row for each method and architecture that was asked."""
+    """The policy's own answer, and a row for each compared method and architecture."""
 
     answer: Explanation
     rows: tuple[Row, ...]
@@ -108,7 +108,7 @@ class Comparison:
 
     @property
     def subject(self) -> str:
-        """What was asked about, in its one spelling."""
+        """The subject of the question, in its canonical spelling."""
         return self.answer.subject
 
     @property

@@ -50,7 +50,7 @@ class Passing:
 
 @dataclass(frozen=True)
 class Enclosure(ReadBack):
-    """What artifacts say of a sandbox.
+    """The sandbox that artifacts describe.
 
     `mounts` are in the order in which they are made, each with its place in an artifact. `network` is the
     position of the setting that chooses the sandbox's network, None for the host's. `environment` are the
@@ -81,7 +81,7 @@ class Enclosure(ReadBack):
     _places: dict[int, ArtifactPosition] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def answer(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
-        """What it decides, on the host of `facts`."""
+        """Answer a question, on the host of `facts`."""
         match question.kind:
             case "read" | "write" | "exec":
                 return self._decide_path(question, facts)
@@ -134,7 +134,7 @@ class Enclosure(ReadBack):
         return self._on(facts).access(path).mount
 
     def isolation(self) -> Isolation:
-        """What it leaves of its surroundings."""
+        """The isolation from the host."""
         return self.isolated
 
     def _absent_at(self, path: str) -> str:
@@ -218,21 +218,21 @@ class Enclosure(ReadBack):
         ]
 
     def passed(self) -> Collection[str]:
-        """What the launcher takes from its environment."""
+        """The variables that the launcher takes from its environment."""
         return self.passing.passed.keys()
 
     def through_proxy(self, host: str, port: int) -> MethodVerdict | None:
-        """What the proxy among the artifacts answers."""
+        """The answer of the proxy among the artifacts."""
         return self.proxy().verdict(host, port) if self.proxy else None
 
     def way_to_proxy(self) -> MethodVerdict:
-        """Whether the proxy can be reached: the session brings a socket to it into the sandbox's network."""
+        """Whether the proxy is reachable: a session brings a socket to it into the sandbox's network."""
         return MethodVerdict(
             self.proxied, "a separate network, from which only the proxy is reachable", self.network
         )
 
     def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:
-        """Runtimes bring a /sys, of which no rule has to say anything."""
+        """The reason for more than the policy allows: runtimes mount a /sys, which no rule has to mention."""
         unruled = question.kind == "read" and not policy.filesystem.tree.deciding(question.path)
         if unruled and self.root == "image" and is_inside(question.path, "/sys"):
             return "the runtime brings /sys, read-only, without what every sandbox hides of it"

@@ -20,7 +20,7 @@ _Positions = Mapping[str, ArtifactPosition]
 
 @dataclass(frozen=True)
 class Isolation:
-    """What the artifacts leave a sandbox of its surroundings.
+    """The isolation of a sandbox from the host, according to its artifacts.
 
     `at` is where they say it. `namespaces` are its own; that of the network is asked about by connections.
     `capabilities` are those that any process inside can have, without `CAP_`, and `granted` those of them

@@ -83,7 +83,7 @@ def _project_path(policy: ResolvedPolicy) -> str:
 
 
 def support(policy: ResolvedPolicy, declaration: Declaration, question: Asked) -> Support:
-    """What the method declares of what a question is about."""
+    """The method's declared support for the features of a question."""
     return declaration.of(features(policy, question)[0])
 
 
@@ -129,7 +129,7 @@ def _of_mounts(
 
 
 def is_own(policy: ResolvedPolicy, question: Asked, verdict: MethodVerdict) -> str:
-    """What a path or variable is the sandbox's own for; empty when it is the host's."""
+    """The purpose of a path or variable that belongs to the sandbox; empty if it is the host's."""
     if question.kind == "env" and verdict.because == IS_SET:
         if question.name == "TMPDIR":
             return "the sandbox's own temporary directory"

@@ -61,7 +61,7 @@ def _parsed_request(text: str) -> tuple[str, int, str, str, str]:
 
 
 def own_answer(policy: ResolvedPolicy, question: Asked, arch: str) -> Explanation:
-    """What the policy means."""
+    """The policy's own answer to a question."""
     if question.kind != "syscall":
         return own.explain(policy, question.kind, question.path or question.subject)
     source = policy.source("process.seccomp")

@@ -17,14 +17,14 @@ class ReadBack(ABC):
 
     @abstractmethod
     def answer(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
-        """What it decides on a host and, where that matters, an architecture."""
+        """Answer a question on a host and, where it matters, an architecture."""
 
     @abstractmethod
     def way_to_proxy(self) -> MethodVerdict:
-        """Whether the proxy can be reached, with `network.mode: proxy`."""
+        """Whether the proxy is reachable, with `network.mode: proxy`."""
 
     def isolation(self) -> Isolation | None:
-        """What it leaves of its surroundings; None where no artifact decides that."""
+        """The isolation from the host; None if no artifact decides it."""
         return None
 
     def can_move(self, path: str, facts: HostFacts) -> bool | None:  # noqa: ARG002
@@ -40,13 +40,13 @@ class ReadBack(ABC):
         return ()
 
     def through_proxy(self, host: str, port: int) -> MethodVerdict | None:  # noqa: ARG002
-        """What the proxy among the artifacts answers; None where a session starts one."""
+        """The answer of the proxy among the artifacts; None where a session starts one."""
         return None
 
     def why_stricter(self, policy: ResolvedPolicy, question: Asked) -> str | None:  # noqa: ARG002
-        """Why it denies what the policy allows; empty if unknown, None for the reasons of mounts."""
+        """The reason for denying what the policy allows; empty if unknown, None for the reasons of mounts."""
         return None
 
     def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:  # noqa: ARG002
-        """Why it allows what the policy denies; empty if unknown."""
+        """The reason for allowing an access that the policy denies; empty if unknown."""
         return ""

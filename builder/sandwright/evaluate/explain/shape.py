@@ -11,14 +11,14 @@ from sandwright.documents.document import Document, Path
 
 @dataclass(frozen=True)
 class OneOf:
-    """One of some values."""
+    """Exactly one of several values."""
 
     values: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Each:
-    """A list, each item of which has a shape."""
+    """A list whose items all have one shape."""
 
     shape: Shape
 
@@ -28,7 +28,7 @@ Shape = Mapping[str, "Shape"] | OneOf | Each | None
 
 
 def keys(*names: str) -> dict[str, Shape]:
-    """Keys with any value."""
+    """A shape with these keys, each of which can have any value."""
     return dict.fromkeys(names)
 
 

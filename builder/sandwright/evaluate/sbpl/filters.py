@@ -19,7 +19,7 @@ MAX_NESTING = 100
 
 
 class How(enum.Enum):
-    """How a test compares what a request has with its own value."""
+    """The ways in which a test compares a property of a request with its own value."""
 
     LITERAL = "literal"
     SUBPATH = "subpath"
@@ -70,7 +70,7 @@ class Test(_Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class All(_Shown):
-    """`require-all`."""
+    """The filter `require-all`."""
 
     filters: tuple[Filter, ...]
 
@@ -84,7 +84,7 @@ class Any(_Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Not(_Shown):
-    """`require-not`."""
+    """The filter `require-not`."""
 
     filter: Filter
 

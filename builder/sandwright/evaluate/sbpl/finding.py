@@ -20,7 +20,7 @@ Severity = Literal["error", "warning", "info"]
 
 @dataclass(frozen=True, order=True)
 class SbplFinding:
-    """One thing that is likely wrong. `code` is L01, L02 and so on."""
+    """One likely mistake. `code` is L01, L02 and so on."""
 
     position: Position
     code: str

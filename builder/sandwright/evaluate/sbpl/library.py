@@ -49,7 +49,7 @@ class Importer(Protocol):
 
 
 def no_imports(name: str, directories: Sequence[str]) -> SourceFile | None:  # noqa: ARG001
-    """An importer that finds nothing."""
+    """An importer that never finds a profile."""
     return None
 
 

@@ -58,7 +58,7 @@ class SchemeEnvironment:
 
 
 class Tail(NamedTuple):
-    """What a form evaluates to is what this expression evaluates to."""
+    """An expression whose value is the value of the form that returned it."""
 
     form: Value
     environment: SchemeEnvironment
@@ -303,7 +303,7 @@ class Machine:
 
 
 def describe(value: Value) -> str:
-    """A few words that tell a reader of a message what a value is."""
+    """A short description of a value, for messages."""
     match value:
         case bool():
             return "#t" if value else "#f"

@@ -36,7 +36,7 @@ class RegexProgram:
     `accepts[i]` is a bit set of the codes that lead into position i. `first` and `last` are the positions
     where a match can begin and end, `follow[i]` where it can go on after i; all three are bit sets of
     positions. A pattern that is `nullable` matches the empty string; one that is `anchored` begins only at
-    the start. `cost` is what it took to make, in moves.
+    the start. `cost` is the number of moves that the construction took.
     """
 
     pattern: str

@@ -63,7 +63,7 @@ class SbplRequest:
             self.link = True
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """What it has under a key that is compared as text."""
+        """The values of a key that is compared as text."""
         if key == "path":
             return () if self.path is None else (self.path,)
         if key == "mount-relative-path" and key not in self.values and self.path is not None:
@@ -71,7 +71,7 @@ class SbplRequest:
         return self.values.get(key, ())
 
     def numbers(self, key: str) -> tuple[int | str, ...]:
-        """What it has under a key that is compared as a number or by name: both, where known."""
+        """The values of a key that is compared as a number or by name: both, where known."""
         listed = self.values.get(key, ())
         if key == "vnode-type":
             listed = listed or self._assumed_types()
@@ -89,7 +89,7 @@ class SbplRequest:
         return tuple(found)
 
     def flag(self, key: str) -> bool:
-        """What it says under a key that is true or false."""
+        """The value of a boolean key."""
         listed = self.values.get(key)
         return listed is not None and _TRUTH.get(listed[0].lower(), True)
 

@@ -227,7 +227,7 @@ static size_t read_mounts(struct mount **mounts)
         if (fields[4] == NULL)
             continue;
         if ((*mounts = reallocarray(*mounts, count + 1, sizeof **mounts)) == NULL)
-            die("there is no memory");
+            die("out of memory");
         (*mounts)[count++] = (struct mount){fields[2], decoded(fields[3]), decoded(fields[4])};
     }
     return count;

@@ -26,7 +26,7 @@ void become_python(void)
     strv_push_all(&words, (char *[]){python, "-E", "-P", file, NULL});
     strv_push_all(&words, arguments + 1);
     execv(python, words.at);
-    dprintf(STDERR_FILENO, "sandwright: %s, which %s names, can't be started: %s\n", python, file, strerror(errno));
+    dprintf(STDERR_FILENO, "sandwright: cannot start %s, which %s names: %s\n", python, file, strerror(errno));
     _exit(CANNOT);
 }
 

@@ -23,7 +23,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class DockerfileContext:
-    """What a build is given. `files` are by their path in it, each bytes or a file of this machine."""
+    """The input of a build. `files` has each path in the context with bytes or a file of this host."""
 
     files: Mapping[str, bytes | Path]
     epoch: int

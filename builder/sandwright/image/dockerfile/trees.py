@@ -66,7 +66,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class KnownDifference:
-    """A kind of difference that is left, and why. `engines` are those it is seen with; none: all."""
+    """A kind of accepted difference, and the reason. `engines` are those it is seen with; none: all."""
 
     name: str
     reason: str

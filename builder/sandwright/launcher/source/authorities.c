@@ -71,9 +71,9 @@ static const char *doubt(const struct run *run, int file)
     struct stat status;
     const char *path = read_link(AT_FDCWD, xasprintf("/proc/self/fd/%d", file));
     if (path == NULL || fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
-        return "it is no file";
+        return "it is not a regular file";
     if ((status.st_uid != 0 && status.st_uid != geteuid()) || (status.st_mode & 022) != 0)
-        return "others than root and you can write it";
+        return "users other than root and you can write it";
     return is_writable_inside(run, path) ? "the sandbox can write it" : NULL;
 }
 
@@ -88,7 +88,7 @@ static char *certificates_of(const struct run *run, const char *path, bool given
     if (why == NULL && (content = read_file(AT_FDCWD, xasprintf("/proc/self/fd/%d", file), MOST_BUNDLE, &length)) == NULL)
         why = strerror(errno);
     if (content != NULL && (content = only_certificates(content, length)) == NULL)
-        why = "no certificate is in it";
+        why = "it contains no certificate";
     if (content == NULL && given)
         warn("SSL_CERT_FILE is not passed: %s", why);
     return content;
@@ -133,7 +133,7 @@ const char *authorities_copy(const struct run *run)
     if (content == NULL)
         return NULL;
     if (write_file(AT_FDCWD, path, content, strlen(content), 0644) != 0 || chmod(path, 0644) != 0)
-        die_errno("%s can't be written", path);
+        die_errno("cannot write %s", path);
     return path;
 }
 

@@ -77,7 +77,7 @@ static int copy(const struct broker *broker, struct caller *caller, int number)
     caller->process = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (caller->process < 0)
         return EACCES;
-    if (!broker->keeps)
+    if (!broker->creates_sockets)
         fault = copy_socket(caller, number);
     else if ((caller->socket = socket_broker_copy(caller->process, number, &caller->inode, &bound)) < 0)
         fault = errno;
@@ -133,7 +133,7 @@ static int judge(const struct broker *broker, const struct caller *caller, int f
     uint32_t devices[2] = {kernel_device(found->st_dev)}, inode = (uint32_t)found->st_ino;
     struct statvfs mount;
     bool writable = fstatvfs(file, &mount) != 0 || (mount.f_flag & ST_RDONLY) == 0;
-    if (is_listed(broker, found, writable) || (broker->keeps && socket_broker_owns(found)))
+    if (is_listed(broker, found, writable) || (broker->creates_sockets && socket_broker_owns(found)))
         return 0;
     if (!writable || broker->inside < 0)
         return EACCES;
@@ -229,7 +229,7 @@ static int connect_copy(const struct broker *broker, const struct caller *caller
         return EPERM;
     if (domain != AF_INET && domain != AF_INET6 && domain != AF_NETLINK)
         return EACCES;
-    bool judged = broker->keeps && domain != AF_NETLINK;
+    bool judged = broker->creates_sockets && domain != AF_NETLINK;
     int fault = judged ? socket_broker_connect_ip(broker, caller->id, caller->thread, caller->socket, &caller->address, caller->length)
                        : patient_connect(caller->id, caller->thread, caller->socket, &caller->address, caller->length);
     if (fault == (judged ? EACCES : ENETUNREACH) && domain != AF_NETLINK)
@@ -256,7 +256,7 @@ int broker_address(const struct broker *broker, uint64_t id, pid_t thread, const
         fault = -1;
     else if (fault == 0)
         fault = binds ? bind_copy(broker, &caller) : connect_copy(broker, &caller);
-    if (broker->keeps && !binds && fault == 0)
+    if (broker->creates_sockets && !binds && fault == 0)
         socket_broker_forget(caller.inode);
     return fault;
 }

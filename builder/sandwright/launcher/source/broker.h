@@ -30,7 +30,7 @@ struct broker {
     int listener;     /* the seccomp listener */
     /* Landlock: the supervisor creates the sockets itself (socket_broker.c), and the only network is the
      * host's. */
-    bool keeps;
+    bool creates_sockets;
     bool names;       /* guest kernel: the supervisor makes the system calls that name a path (paths.c) */
     bool own;         /* programs inside may have Unix sockets of their own */
     /* Allowed ports: to connect to on the host's loopback, to bind at any of its addresses. */

@@ -9,7 +9,7 @@ enum { MOST_SHOWN = 256 };
 
 static bool is_private(const struct run *run, const char *name)
 {
-    return strcmp(name, BUNDLE_INIT + 1) == 0 || strcmp(name, BUNDLE_BELL + 1) == 0 || strcmp(name, GATE_INSIDE + 1) == 0 ||
+    return strcmp(name, BUNDLE_INIT + 1) == 0 || strcmp(name, BUNDLE_STOP + 1) == 0 || strcmp(name, GATE_INSIDE + 1) == 0 ||
            strv_contains(&run->plan.image.private_names, name);
 }
 
@@ -54,7 +54,7 @@ static bool make_places(struct bundle *bundle, const struct run *run, int image,
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || (below[0] == '\0' && is_private(run, name)))
             continue;
         if (bundle->shown.count >= MOST_SHOWN)
-            die("the image has more than %d names where a run has directories of its own", MOST_SHOWN);
+            die("the image has more than %d entries beside the directories of the run", MOST_SHOWN);
         made = fstatat(image, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
                (S_ISDIR(status.st_mode) && is_opened(bundle, path)
                        ? mkdirat(root, name, 0755) == 0 &&
@@ -74,9 +74,9 @@ void bundle_root(struct bundle *bundle, const struct run *run)
     const char *path = xasprintf("%s/rootfs", run->state);
     int root = mkdir(path, 0755) == 0 ? open_folder(AT_FDCWD, path) : -1;
     if (root < 0)
-        die_errno("no root can be made for the run");
+        die_errno("cannot create the root directory of the run");
     if (write_file(root, BUNDLE_INIT + 1, "", 0, 0644) != 0 || write_file(root, GATE_INSIDE + 1, "", 0, 0644) != 0 ||
-        (is_reported(run) && write_file(root, BUNDLE_BELL + 1, "", 0, 0644) != 0) ||
+        (is_reported(run) && write_file(root, BUNDLE_STOP + 1, "", 0, 0644) != 0) ||
         !make_places(bundle, run, bundle->image_handle, root, ""))
         die_errno("cannot create mount points for the image's directories");
 }
@@ -120,7 +120,7 @@ static void put_mounts(struct bytes *out, const struct bundle *bundle, const str
     put_mount(out, BUNDLE_INIT, xasprintf("%s/launch-init", run->directory), "");
     put_mount(out, GATE_INSIDE, run->gate, "\"noexec\", ");
     if (is_reported(run))
-        put_mount(out, BUNDLE_BELL, xasprintf("%s/bell", run->state), "\"noexec\", ");
+        put_mount(out, BUNDLE_STOP, xasprintf("%s/stop", run->state), "\"noexec\", ");
     if (run->plan.shims.enabled)
         put_mount(out, run->plan.shims.place, run->document.shims, "");
 }
@@ -175,7 +175,7 @@ void bundle_config(const struct bundle *bundle, const struct run *run)
         char *rest;
         unsigned long begin = strtoul(run->plan.runtime.config_holes.at[index + 1], &rest, 10), end = strtoul(rest, NULL, 10);
         if (begin < at || end < begin || end > length)
-            die("config.json is not as it was rendered: render it again");
+            die("config.json was changed after it was rendered: render it again");
         if (strcmp(run->plan.runtime.config_holes.at[index], "seccomp") == 0 && bundle->listener == NULL)
             continue;
         bytes_add(&made, config + at, begin - at);
@@ -184,5 +184,5 @@ void bundle_config(const struct bundle *bundle, const struct run *run)
     }
     bytes_add(&made, config + at, length - at);
     if (write_file(AT_FDCWD, xasprintf("%s/config.json", run->state), made.at, made.end, 0600) != 0)
-        die_errno("the configuration of the run can not be written");
+        die_errno("cannot write config.json of the run");
 }

@@ -3,7 +3,7 @@
 
 #include "launch.h"
 
-static const char BUNDLE_INIT[] = "/.sandwright-init", BUNDLE_BELL[] = "/.sandwright-bell";
+static const char BUNDLE_INIT[] = "/.sandwright-init", BUNDLE_STOP[] = "/.sandwright-stop";
 
 struct bundle {
     const char *image; /* the directory of the unpacked image, and a descriptor of it */

@@ -124,7 +124,7 @@ static void bwrap_prepare(struct run *run)
 {
     if (pipe2(block, O_CLOEXEC) != 0 || pipe2(says, O_CLOEXEC) != 0 || fcntl(says[0], F_SETFL, O_NONBLOCK) != 0 ||
         (is_reported(run) && pipe2(stop_fd, O_CLOEXEC | O_NONBLOCK) != 0))
-        die_errno("no pipe can be made");
+        die_errno("cannot create a pipe");
     run->stop_fd = stop_fd[0];
     run->wakes = says[0];
     if (!has_kernel(run))
@@ -183,7 +183,7 @@ static _Noreturn void execute(char *const *words)
         die_errno("cannot start %s from a copy, and the command could change the original", program);
     }
     execve(program, words, nothing);
-    die_errno("%s can't be started", program);
+    die_errno("cannot start %s", program);
 }
 
 static _Noreturn void become(struct run *run, bool tries)

@@ -23,7 +23,7 @@ static void make_room(struct bytes *bytes, size_t more)
     bytes->room = bytes->end + bytes->end / 2 + more + PIECE;
     bytes->at = realloc(bytes->at, bytes->room);
     if (bytes->at == NULL)
-        die("there is no memory");
+        die("out of memory");
 }
 
 void bytes_add(struct bytes *bytes, const void *content, size_t length)
@@ -43,7 +43,7 @@ void bytes_text(struct bytes *bytes, const char *format, ...)
     int length = vasprintf(&made, format, words);
     va_end(words);
     if (length < 0)
-        die("there is no memory");
+        die("out of memory");
     bytes_add(bytes, made, (size_t)length);
     free(made);
 }

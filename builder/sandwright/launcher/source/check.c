@@ -31,7 +31,7 @@ void check_descriptors(struct run *run)
     struct rlimit files;
     const int preserved[] = {run->artifacts, channel(run), (int)run->document.started, post_run_journal()};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < LEAST_FILES)
-        die("only %d files may be open here, and a sandbox needs %d: raise the limit (ulimit -n %d)", (int)files.rlim_cur,
+        die("the limit of open files is %d, and a sandbox needs %d: raise it (ulimit -n %d)", (int)files.rlim_cur,
                LEAST_FILES, LEAST_FILES);
     for (int file = 0; file < 3; file++)
         if (fstat(file, &status) == 0 && S_ISDIR(status.st_mode))
@@ -111,7 +111,7 @@ void check_path(struct run *run)
     run->given_path = caller_path == NULL ? "" : xasprintf("%s", caller_path);
     run->path = path;
     if (caller_path != NULL && setenv("PATH", path, 1) != 0)
-        die("there is no memory");
+        die("out of memory");
 }
 
 const char *find_program(const struct run *run, const char *name)
@@ -147,7 +147,7 @@ void check_artifacts(struct run *run)
         struct artifact *each = xcalloc(sizeof *each);
         *each = (struct artifact){.name = artifacts->at[index], .next = checked};
         if ((each->content = read_file(run->artifacts, each->name, MOST, &each->length)) == NULL)
-            die("%s/%s can't be read", run->directory, each->name);
+            die("cannot read %s/%s", run->directory, each->name);
         if (strcmp(sha256_hex(each->content, each->length), artifacts->at[index + 1]) != 0)
             die("%s/%s was changed after it was rendered: render it again", run->directory, each->name);
         checked = each;
@@ -161,7 +161,7 @@ char *checked_artifact(const struct run *run, const char *name, size_t *length)
             *length = each->length;
             return each->content;
         }
-    die("%s/launch.plan: artifacts: without %s", run->directory, name);
+    die("%s/launch.plan: artifacts: %s is missing", run->directory, name);
 }
 
 /* Mount points must not have changed. A mount would follow a link in place of one, and create a missing
@@ -172,11 +172,11 @@ static void check_there(const struct strv *paths, bool directory)
         struct stat status;
         const char *path = paths->at[index];
         if (lstat(path, &status) != 0)
-            die("%s has gone since this was rendered: render it again", path);
+            die("%s was removed after this was rendered: render it again", path);
         if (S_ISLNK(status.st_mode))
-            die("%s is a link, and was none when this was rendered", path);
+            die("%s became a symbolic link after this was rendered", path);
         if (S_ISDIR(status.st_mode) != directory)
-            die("%s is of another kind than when this was rendered: render it again", path);
+            die("%s changed its type after this was rendered: render it again", path);
     }
 }
 
@@ -189,7 +189,7 @@ void check_there_still(const struct run *run)
         struct stat status;
         const char *path = run->plan.mount_ways.at[index];
         if (lstat(path, &status) == 0 && S_ISLNK(status.st_mode))
-            die("%s is a link, on which something is mounted in the sandbox: remove it", path);
+            die("%s is a symbolic link, and the sandbox needs a mount point there: remove it", path);
     }
 }
 
@@ -198,9 +198,9 @@ void check_paths(struct run *run)
     const struct plan *plan = &run->plan;
     struct stat status;
     if (plan->mcp && !run->document.mcp)
-        die("the policy has mcp.tools, and `sandwright run` reads the messages: start it with that");
+        die("mcp.tools needs `sandwright run`, which filters the messages: start it with that");
     if (plan->review && run->document.workspace.count == 0)
-        die("the policy has workspace: review, which `sandwright run` prepares: start it with that");
+        die("workspace: review needs `sandwright run`, which prepares the copy: start it with that");
     if (plan->uid >= 0 && (long)geteuid() != plan->uid)
         die("user.mapping is required, and this was rendered for user %ld: render it again", plan->uid);
     for (size_t index = 0; index < plan->absent.count; index++)

@@ -168,7 +168,7 @@ void closed_prepare(const struct run *run)
 void closed_check(const struct run *run)
 {
     if (run->plan.uncreatable.count > 0 && !backstop_available(run))
-        die("this was rendered for a kernel with Landlock (Linux 5.19), and there is none: render it again on this machine");
+        die("this was rendered for a kernel with Landlock (Linux 5.19), which this kernel lacks: render it again on this machine");
 }
 
 static void grant_entries(int ruleset, uint64_t rights, const struct closed *each)

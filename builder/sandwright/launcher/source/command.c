@@ -33,14 +33,14 @@ void make_gate(struct run *run)
 {
     run->gate = xasprintf("%s/gate", run->state);
     if (write_file(AT_FDCWD, run->gate, "", 0, 0644) != 0 || chmod(run->gate, 0644) != 0)
-        die_errno("%s can't be made", run->gate);
+        die_errno("cannot create %s", run->gate);
 }
 
 void open_gate(const char *gate)
 {
     _cleanup_close_ int file = open(gate, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0 || write(file, "\n", 1) != 1)
-        warn("%s can't be written (%s), so the command does not start", gate, strerror(errno));
+        warn("cannot write %s (%s), so the command does not start", gate, strerror(errno));
 }
 
 const char *stop_word(const struct run *run, const char *stop)

@@ -129,7 +129,7 @@ static struct sock_filter creates_first[] = {
 _Static_assert((sizeof asks + sizeof links_first + sizeof creates_first) / sizeof *asks <= ASKS, "room for them");
 
 /* Where the supervisor makes no connections. */
-static struct sock_filter keeps[] = {
+static struct sock_filter denies_listener[] = {
     /*  0 */ LOAD(arch),
     /*  1 */ IS(OTHER, 0, 2),
     /*  2 */ LOAD(nr),
@@ -141,7 +141,7 @@ static struct sock_filter keeps[] = {
     /*  8 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0, 1),
     /*  9 */ GIVE(SECCOMP_RET_ERRNO | EBUSY),
 };
-_Static_assert((sizeof keeps + sizeof links_first) / sizeof *keeps <= ASKS, "room for them");
+_Static_assert((sizeof denies_listener + sizeof links_first) / sizeof *denies_listener <= ASKS, "room for them");
 
 /* Under landlock, where the supervisor creates the sockets (socket_broker.c). Another filter kills calls of
  * other ABIs. */
@@ -244,7 +244,7 @@ void load_filters(const struct program *filters, size_t count)
 {
     for (size_t index = count; index-- > 0;)
         if (load(&filters[index], 0) != 0)
-            die_errno("the filter can't be set");
+            die_errno("cannot load the seccomp filter");
 }
 
 /* The other actions for an allowed call, such as a line in the kernel's log, come from these filters only. */
@@ -253,7 +253,7 @@ static void load_asking(const struct program *filters, size_t count)
     for (size_t index = count; index-- > 0;) {
         struct program asking = filters_joined(NULL, &filters[index], 1);
         if (load(&asking, 0) != 0)
-            die_errno("the filter can't be set");
+            die_errno("cannot load the seccomp filter");
     }
 }
 
@@ -265,8 +265,8 @@ static void add(struct program *whole, const struct sock_filter *part, size_t co
 
 void confine_self(int channel, const struct program *filters, size_t count, enum confining what, unsigned with)
 {
-    const struct program firsts[] = {{keeps, sizeof keeps / sizeof *keeps}, {asks, sizeof asks / sizeof *asks},
-                                     {makes, sizeof makes / sizeof *makes}, {keeps, sizeof keeps / sizeof *keeps}};
+    const struct program without = {denies_listener, sizeof denies_listener / sizeof *denies_listener};
+    const struct program firsts[] = {without, {asks, sizeof asks / sizeof *asks}, {makes, sizeof makes / sizeof *makes}, without};
     struct sock_filter joined[ASKS];
     struct program first = {joined, 0};
     if ((with & WITH_CREATION) != 0)
@@ -286,7 +286,7 @@ void confine_self(int channel, const struct program *filters, size_t count, enum
         if (with != 0 && what == ASK_REFUSALS)
             die_errno("cannot supervise the creation of %s (seccomp(2))", with == WITH_LINKS ? "links in Git directories" : "files");
         if (what != ASK_REFUSALS)
-            die_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (seccomp(2))");
+            die_errno("cannot supervise connections, which network.own_sockets and unix_sockets need (seccomp(2))");
         warn("cannot report denials: %s (seccomp(2))", strerror(errno));
         load_filters(filters, count);
         return;
@@ -302,7 +302,7 @@ struct program read_filter(int file)
     struct program filter;
     ssize_t got = read(file, bytes, sizeof bytes);
     if (got <= 0 || !filter_parse(bytes, (size_t)got, &filter))
-        die("the filter can't be read");
+        die("cannot read the seccomp filter");
     return filter;
 }
 

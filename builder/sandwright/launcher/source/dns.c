@@ -187,13 +187,13 @@ void dns_listen(const struct run *run)
     for (size_t index = 0; index < ports->count && index < MOST_PORTS; index++) {
         int end = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (!listens(end, INADDR_ANY, atoi(ports->at[index])) || listen(end, BACKLOG) != 0)
-            die_errno("port %s can't be listened on inside", ports->at[index]);
+            die_errno("cannot listen on port %s inside the sandbox", ports->at[index]);
         listeners[listener_count++] = end;
     }
     /* Last, because programs that wait for the resolver look for this socket. */
     resolver = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (!listens(resolver, INADDR_LOOPBACK, DNS))
-        die_errno("names can't be resolved inside");
+        die_errno("cannot resolve names inside the sandbox");
 }
 
 _Noreturn static void serve(const struct run *run)
@@ -219,7 +219,7 @@ void dns_start(const struct run *run, int says)
 {
     pid_t own = getpid(), child = fork();
     if (child < 0)
-        die_errno("no process can be made");
+        die_errno("cannot create a process");
     if (child == 0) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != own)
             _exit(NOT_RUN);

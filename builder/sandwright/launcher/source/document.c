@@ -21,11 +21,11 @@ static const char *fill(void *into, const struct field *field, long count, char 
     bool many = field->kind == WORDS || field->kind == PAIRS;
     if (count < 0 || count > end - *at || (field->kind == PAIRS && count % 2 != 0) ||
         (!many && count != (field->kind == FLAG ? 0 : 1)))
-        return "it has another count of values";
+        return "wrong number of values";
     struct strv words = {xcalloc(((size_t)count + 1) * sizeof(char *)), (size_t)count};
     for (long index = 0; index < count; index++)
         if ((words.at[index] = next_word(at, end)) == NULL)
-            return "it ends in the middle";
+            return "it is truncated";
     if (many)
         *(struct strv *)(void *)place = words;
     else if (field->kind == WORD)
@@ -33,7 +33,7 @@ static const char *fill(void *into, const struct field *field, long count, char 
     else if (field->kind == FLAG)
         *(bool *)place = true;
     else if ((*(long *)(void *)place = number(words.at[0])) < 0)
-        return "it is no number, or out of range";
+        return "not a number, or out of range";
     return NULL;
 }
 
@@ -45,7 +45,7 @@ const char *document_parse(char *content, size_t length, const struct document *
         if (document->fields[index].kind == NUMBER)
             *(long *)(void *)((char *)into + document->fields[index].at) = -1;
     if (version == NULL || strcmp(name, document->name) != 0)
-        return xasprintf("it is no %s", document->what);
+        return xasprintf("it is not a %s", document->what);
     if (strcmp(version, document->version) != 0)
         return xasprintf("it has version %s, and this program reads version %s", version, document->version);
     while ((name = next_word(&at, end)) != NULL && strcmp(name, "end") != 0) {
@@ -53,16 +53,16 @@ const char *document_parse(char *content, size_t length, const struct document *
         while (index < document->count && strcmp(document->fields[index].name, name) != 0)
             index++;
         if (index == document->count)
-            return xasprintf("%s: there is no such field", name);
+            return xasprintf("%s: unknown field", name);
         if (seen[index])
-            return xasprintf("%s: it is there twice", name);
+            return xasprintf("%s: given twice", name);
         seen[index] = true;
         const char *count = next_word(&at, end);
-        const char *fault = count == NULL ? "it ends in the middle" : fill(into, &document->fields[index], number(count), &at, end);
+        const char *fault = count == NULL ? "it is truncated" : fill(into, &document->fields[index], number(count), &at, end);
         if (fault != NULL)
             return xasprintf("%s: %s", name, fault);
     }
     if (name == NULL)
-        return "end: it is missing";
-    return at != end ? "end: something is behind it" : NULL;
+        return "end: missing";
+    return at != end ? "end: followed by more data" : NULL;
 }

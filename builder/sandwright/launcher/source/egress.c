@@ -14,7 +14,7 @@ void egress_check(struct run *run)
     directory = run->document.egress;
     if (directory == NULL || stat(xasprintf("%s/ask", directory), &ask) != 0 ||
         !S_ISFIFO(ask.st_mode) || ask.st_uid != geteuid())
-        die("the policy allows the proxy only, and no proxy runs: start this with \"sandwright run\"");
+        die("the policy needs a proxy, and none is running: start this with \"sandwright run\"");
 }
 
 /* The directory `way-` with the last part of the run's name, which launcher and monitor both know. */
@@ -39,7 +39,7 @@ static const char *asked(struct run *run, pid_t process, bool wait)
     memset(answer, 0, sizeof answer); /* may contain the reply to an earlier start */
     egress_close(run);
     if (mkdir(way(run), 0700) != 0 || mkfifo(pipe, 0600) != 0)
-        return "the proxy can not be asked";
+        return "cannot send the request to the proxy";
     _cleanup_close_ int ask = open(xasprintf("%s/ask", directory), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     _cleanup_close_ int said = open(pipe, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     size_t got = 0;

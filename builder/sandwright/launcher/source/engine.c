@@ -104,7 +104,7 @@ static void engine_prepare(struct run *run)
     rundir_make(run, plan->engine.client);
     /* Podman's monitor may create a file `oom` in its working directory. */
     if (is_podman(run) && chdir(run->state) != 0)
-        die_errno("%s can't be entered", run->state);
+        die_errno("cannot change directory to %s", run->state);
     if (plan->engine.watched) {
         watch.pid_file = xasprintf("%s/pid", run->state);
         watch.opaque = plan->image.root != NULL;
@@ -147,7 +147,7 @@ static void look_later(struct run *run)
     if (run->wakes < 0)
         run->wakes = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (run->wakes < 0 || timerfd_settime(run->wakes, 0, &time, NULL) != 0)
-        die_errno("no timer can be made");
+        die_errno("cannot create a timer");
     step = step < MOST_STEP ? step + step / 16 + 1 : MOST_STEP;
 }
 
@@ -182,7 +182,7 @@ static bool opens_ports(struct run *run, pid_t first)
     if (network >= 0 && first_of(run) == first)
         return ports_open(network, false);
     close(network);
-    warn("the container's network can't be entered");
+    warn("cannot enter the container's network namespace");
     return false;
 }
 

@@ -37,7 +37,7 @@ static void check_mounts_below(struct run *run)
     if (run->plan.engine.binds.count == 0)
         return;
     if (list < 0 || !mounts_read(list, &mounts))
-        die_errno("/proc/self/mountinfo can't be read");
+        die_errno("cannot read /proc/self/mountinfo");
     for (size_t index = 0; index < mounts.count; index++) {
         char *path = xasprintf("%s", mounts.all[index].readonly ? "" : mounts.all[index].point);
         for (char found = shown_at(&run->plan, path), *end = path; found == 0 && *path != '\0';) {
@@ -113,13 +113,13 @@ static void check_root(struct run *run)
     const char *given = is_set("SANDWRIGHT_ROOTFS") ? getenv("SANDWRIGHT_ROOTFS") : xasprintf("%s/rootfs", run->directory);
     run->image_root = realpath(given, NULL);
     if (run->image_root == NULL)
-        die("there is no %s: set SANDWRIGHT_ROOTFS to where the image %s is unpacked", given,
+        die("%s does not exist: set SANDWRIGHT_ROOTFS to the directory of the unpacked image %s", given,
                run->plan.image.root);
     for (size_t index = 0; index < run->plan.image.points.count; index++) {
         const char *point = run->plan.image.points.at[index], *path = xasprintf("%s%s", run->image_root, point);
         struct stat status;
         if (lstat(path, &status) != 0 || S_ISLNK(status.st_mode))
-            die("the image has no %s to mount on, or a link there", point);
+            die("the image has no %s to mount on, or a symbolic link there", point);
     }
 }
 
@@ -157,7 +157,7 @@ void engine_check_features(struct run *run)
     if (plan->image.root != NULL)
         check_root(run);
     if (plan->engine.owner >= 0 && geteuid() != (uid_t)plan->engine.owner)
-        die("this was rendered for user %ld, to whom files that are made belong: render it again", plan->engine.owner);
+        die("this was rendered for user %ld, who would own new files: render it again", plan->engine.owner);
     if (plan->uid >= 0 && is_podman(run) && is_remote())
         die("user.mapping is required, and new files would belong to the user of the other machine's Podman");
     check_controllers(run);
@@ -166,13 +166,13 @@ void engine_check_features(struct run *run)
                ? "a Podman of this machine and this user" : "root, with Docker");
     const char *session = getenv("SANDWRIGHT_SESSION");
     if (session != NULL && session[strspn(session, "abcdefghijklmnopqrstuvwxyz0123456789-")] != '\0')
-        die("SANDWRIGHT_SESSION holds more than small letters, digits and hyphens");
+        die("SANDWRIGHT_SESSION may contain only lower-case letters, digits and hyphens");
     check_text(run, title(run));
     check_mounts_below(run);
     if (is_podman(run))
         check_annotations(run, plan->engine.started.at[0], plan->engine.image_missing);
     if (plan->uid >= 0 && docker_is(run, "name=userns") && !docker_is(run, "name=rootless"))
-        die("this Docker maps users to other numbers (userns-remap), and user.mapping is required");
+        die("user.mapping is required, and this Docker maps users to other IDs (userns-remap)");
     if (plan->shims.enabled) {
         shims_check(run);
         shims_command(run, true);

@@ -129,7 +129,7 @@ void proxy_start(struct run *run, struct strv *options)
     if (ask_all(run, "network", "create", "--internal", xasprintf("--label=%s", label),
             is_podman(run) ? inside(run) : xasprintf("--opt=com.docker.network.bridge.inhibit_ipv4=true"),
             is_podman(run) ? NULL : inside(run), NULL) == NULL)
-        die("no network can be made for the sandbox and its proxy: %s", refusal());
+        die("cannot create a network for the sandbox and its proxy: %s", refusal());
     const char *clients = write_clients(run);
     if (ask_all(run, "run", "--detach", "--rm", "--pull=never", "--read-only", "--cap-drop=ALL",
             "--security-opt=no-new-privileges", "--pids-limit=64", "--ulimit=nofile=4096:4096",
@@ -140,9 +140,9 @@ void proxy_start(struct run *run, struct strv *options)
             xasprintf("--mount=type=bind,readonly,%s,dst=%s", mount_source(clients), plan->engine.proxy_clients),
             plan->engine.proxy_image, NULL) == NULL ||
         ask_all(run, "network", "connect", inside(run), proxy(run), NULL) == NULL)
-        die("the proxy can not be started: %s", refusal());
+        die("cannot start the proxy: %s", refusal());
     if (plan->engine.proxy_private && (is_podman(run) ? is_remote() : process_of(run, proxy(run)) <= 0))
-        die("network.allow has private names, and the engine's machine is another, whose own addresses nobody here knows");
+        die("network.allow has private names, and the engine runs on another machine, whose addresses are not known here");
     wait_for_it(run);
     const char *reached = address(run);
     find_names(run, reached, options);

@@ -37,7 +37,7 @@ const char *make_file(const struct run *run, const char *name, const char *conte
 {
     const char *path = xasprintf("%s/%s", run->state, name);
     if (write_file(AT_FDCWD, path, content, strlen(content), mode) != 0 || chmod(path, mode) != 0)
-        die_errno("%s can't be written", path);
+        die_errno("cannot write %s", path);
     return path;
 }
 
@@ -139,7 +139,7 @@ static void add_outer(struct run *run, const char *names)
     if (is_set("SANDWRIGHT_RUNSC_LOG")) {
         const char *logs = getenv("SANDWRIGHT_RUNSC_LOG"), *own = xasprintf("%s/%s", logs, run->name);
         if (mkdir(own, 0700) != 0 || (own = realpath(own, NULL)) == NULL)
-            die("no directory can be made in %s", logs);
+            die("cannot create a directory in %s", logs);
         strv_push(&words, xasprintf("--mount=type=bind,%s,dst=/run/sandwright/log", mount_source(own)));
     }
 }
@@ -186,12 +186,12 @@ static void add_variables(struct run *run)
 /* After the image: init, with the words that the plan and the run add to the command. */
 static void add_init(struct run *run, bool requests)
 {
-    char *const stop_fd = xasprintf("%s/bell", run->state), *const first[] = {"/.sandwright-init", dns_wanted(run) ? "--init-named" : "--init",
-                                                                    "/.sandwright-bell"};
+    char *const stop_fd = xasprintf("%s/stop", run->state), *const first[] = {"/.sandwright-init", dns_wanted(run) ? "--init-named" : "--init",
+                                                                    "/.sandwright-stop"};
     add_file(xasprintf("%s/launch-init", run->directory), "dst=/.sandwright-init");
     if (is_reported(run)) {
         run->stop_fd = make_stop_file(stop_fd);
-        add_file(stop_fd, "dst=/.sandwright-bell");
+        add_file(stop_fd, "dst=/.sandwright-stop");
     }
     if (run->gate != NULL)
         add_file(run->gate, xasprintf("dst=%s", GATE_INSIDE));

@@ -85,9 +85,9 @@ void check_text(const struct run *run, const char *taker)
 {
     for (size_t index = 0; index < run->passed.count; index++)
         if (!is_utf8(run->passed.at[index]))
-            die("the variable %.*s is not UTF-8, and %s takes nothing else",
+            die("the variable %.*s is not valid UTF-8, which %s requires",
                    (int)strcspn(run->passed.at[index], "="), run->passed.at[index], taker);
     for (char **word = run->command; *word != NULL; word++)
         if (!is_utf8(*word))
-            die("an argument of the command is not UTF-8, and %s takes nothing else", taker);
+            die("an argument of the command is not valid UTF-8, which %s requires", taker);
 }

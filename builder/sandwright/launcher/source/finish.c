@@ -44,7 +44,7 @@ void finish(int status)
     if (after.count > 0) {
         strv_push(&after, xasprintf("%d", status));
         execv(after.at[0], after.at);
-        warn("%s can't be started: %s", after.at[0], strerror(errno));
+        warn("cannot start %s: %s", after.at[0], strerror(errno));
     }
     exit(status);
 }

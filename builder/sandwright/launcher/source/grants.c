@@ -108,7 +108,7 @@ static void grant_below(struct node *node, int ruleset, int file, const char *pa
         const char *below = xasprintf("%s/%s", path, each->name);
         _cleanup_close_ int found = open_entry(file, each->name, &link);
         if (link)
-            die("%s is a link now, and was none when this was rendered", below);
+            die("%s became a symbolic link after this was rendered", below);
         if (found < 0)
             continue;
         if (fstat(found, &each->status) != 0)

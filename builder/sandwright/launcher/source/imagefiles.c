@@ -31,7 +31,7 @@ static const char *copied(const struct run *run, const char *name)
     if (content == NULL)
         return NULL;
     if (write_file(AT_FDCWD, path, content, length, 0644) != 0 || chmod(path, 0644) != 0)
-        die_errno("%s can't be written", path);
+        die_errno("cannot write %s", path);
     return path;
 }
 
@@ -48,7 +48,7 @@ static void lay_authorities(struct run *run, const char *image, struct strv *fil
     if (places.count == 0) {
         strv_push(&places, own);
         if (write_file(AT_FDCWD, xasprintf("%s/rootfs%s", run->state, own), "", 0, 0644) != 0)
-            die_errno("no place can be made for certificates");
+            die_errno("cannot create a directory for certificates");
     }
     for (size_t index = 0; index < places.count; index++)
         lay(files, places.at[index], copy);

@@ -111,7 +111,7 @@ static void take_stop(const char *word)
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
-static void ring(void)
+static void notify_monitor(void)
 {
     char byte = 0;
     if (stop_end >= 0) {
@@ -133,7 +133,7 @@ static void tell_stop(pid_t job, bool *stopped)
     else if ((stop_fd == NULL && controls()) || (tells_execution && isatty(0)))
         job_signal(job, SIGCONT, stopped);
     else if (!tells_execution)
-        ring();
+        notify_monitor();
 }
 
 static void tell_execution(void)
@@ -141,7 +141,7 @@ static void tell_execution(void)
     if (tell_outside != NULL)
         tell_outside(EXECUTED, 0);
     else if (tells_execution)
-        ring();
+        notify_monitor();
 }
 
 static _Noreturn void end(int status)
@@ -174,7 +174,7 @@ void lead_session(void)
         ioctl(0, TIOCSCTTY, 0);
 }
 
-static _Noreturn void attend(pid_t job, const sigset_t *all)
+static _Noreturn void reap_until_end(pid_t job, const sigset_t *all)
 {
     bool stopped = false;
     for (int number, status;;) {
@@ -208,7 +208,7 @@ _Noreturn void init_lead(char **command, char *const *variables)
     lead_session();
     pid_t job = pipe2(reports, O_CLOEXEC) != 0 ? -1 : fork();
     if (job < 0)
-        die_errno("no process can be made");
+        die_errno("cannot create a process");
     job_begin(job);
     if (job == 0) {
         /* Without a PID namespace, the kernel does not kill the command when init ends. */
@@ -223,7 +223,7 @@ _Noreturn void init_lead(char **command, char *const *variables)
         tell_execution();
     if (hear_outside != NULL)
         raise(SIGIO); /* handles data that arrived before SIGIO was requested */
-    attend(job, &all);
+    reap_until_end(job, &all);
 }
 
 _Noreturn void init_main(char **words)

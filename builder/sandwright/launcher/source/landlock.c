@@ -54,23 +54,23 @@ static void prepare_kernel(struct run *run)
 {
     static struct watch watch = {.by_name = true};
     if (symlink(vm_guest(run), xasprintf("%s/init", temporary(run))) != 0)
-        die_errno("%s/init can't be made", temporary(run));
+        die_errno("cannot create %s/init", temporary(run));
     paths_prepare(run, kernel, vm_guest(run), temporary(run));
     watch_start(run, &watch);
     run->watch = &watch;
     if (!watch_mounted(&watch))
-        die("the paths of the host can't be watched");
+        die("cannot watch paths of the host");
 }
 
 static void landlock_prepare(struct run *run)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-        die_errno("no socket can be made");
+        die_errno("cannot create a socket");
     ours = ends[0];
     enders = ends[1];
     if (is_reported(run) && pipe2(stop_fd, O_CLOEXEC | O_NONBLOCK) != 0)
-        die_errno("no pipe can be made");
+        die_errno("cannot create a pipe");
     run->stop_fd = stop_fd[0];
     if (kernel == NULL)
         requests = requests_pair(run);
@@ -78,7 +78,7 @@ static void landlock_prepare(struct run *run)
         notify_start(run);
     rundir_make(run, "landlock");
     if (temporary(run) != NULL && mkdir(temporary(run), 0700) != 0)
-        die_errno("%s can't be made", temporary(run));
+        die_errno("cannot create %s", temporary(run));
     if (kernel != NULL)
         prepare_kernel(run);
 }
@@ -164,7 +164,7 @@ static void start_ender(const struct run *run)
         _exit(ender < 0 ? NOT_RUN : 0);
     }
     if (between < 0 || waitpid(between, &status, 0) != between || status != 0)
-        die_errno("no process can be made");
+        die_errno("cannot create a process");
 }
 
 static void grant_own_directory(const struct run *run, int ruleset)
@@ -291,7 +291,7 @@ static void landlock_start(struct run *run)
     start_ender(run);
     landlock_enter(rules);
     if (chdir(kernel != NULL ? "/" : run->plan.landlock.start_directory) != 0)
-        die_errno("%s can't be entered", run->plan.landlock.start_directory);
+        die_errno("cannot change directory to %s", run->plan.landlock.start_directory);
     close_others((int[]){stop_fd[1], notify_channel(), vm_ports_channel(), requests}, 4);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != above)
         _exit(NOT_RUN);

@@ -13,18 +13,18 @@ enum { QUERY_VERSION = 1, PATH_BENEATH = 1, NET_PORT = 2 };
 const char *landlock_lacks(int version)
 {
     static const char *const lacks[] = {
-        [1] = "it can't tell moves between directories", [2] = "it doesn't hold truncation",
-        [3] = "it doesn't hold TCP",                     [4] = "it doesn't hold requests to devices",
-        [5] = "it doesn't hold signals and abstract sockets",
+        [1] = "it cannot restrict moves between directories", [2] = "it cannot restrict truncation",
+        [3] = "it cannot restrict TCP",                     [4] = "it cannot restrict ioctl(2) on devices",
+        [5] = "it cannot restrict signals and abstract sockets",
     };
     if (version >= LANDLOCK_NEEDED)
         return NULL;
     if (version == -ENOSYS)
-        return "this kernel has no Landlock, or a filter of system calls keeps it away";
+        return "this kernel has no Landlock, or a seccomp filter denies it";
     if (version == -EOPNOTSUPP)
-        return "Landlock is off: the kernel's parameter lsm= leaves it out";
+        return "Landlock is off: the kernel's parameter lsm= does not list it";
     if (version <= 0)
-        return xasprintf("Landlock can't be used here: %s", strerror(-version));
+        return xasprintf("cannot use Landlock: %s", strerror(-version));
     return xasprintf("this kernel's Landlock has version %d, and %d is needed (Linux 6.12): %s", version, LANDLOCK_NEEDED,
                 lacks[version]);
 }

@@ -280,7 +280,7 @@ void caught_signals(sigset_t *set);
 void ignore_signals(void); /* for processes that have to outlive the signals that end the command */
 /* Before another program is executed: signal actions and mask as the launcher inherited them. */
 void restore_signals(void);
-_Noreturn void keep(struct run *run, int socket);
+_Noreturn void run_monitor(struct run *run, int socket);
 void tell_stopped(void);                  /* monitor: reports that the command has stopped */
 void tell_executed(void);                 /* monitor: reports that the command was executed */
 /* The monitor's view of its launcher. `may_give_up` is called while the monitor waits for something during

@@ -57,7 +57,7 @@ static void read_plan(void)
     size_t length;
     char *content = read_file(run.artifacts, "launch.plan", 1 << 26, &length);
     if (content == NULL)
-        die_errno("%s/launch.plan can't be read", own);
+        die_errno("cannot read %s/launch.plan", own);
     const char *fault = plan_parse(content, length, &run.plan);
     if (fault != NULL)
         die("%s/launch.plan: %s", own, fault);
@@ -65,7 +65,7 @@ static void read_plan(void)
         if (run.plan.method != NULL && strcmp(run.plan.method, methods[index]->name) == 0)
             run.method = methods[index];
     if (run.method == NULL)
-        die("%s/launch.plan: method: not known", own);
+        die("%s/launch.plan: method: unknown", own);
     if (run.plan.vm.kernel != NULL && !OWN_KERNELS)
         die("vm runs on amd64 only");
 }
@@ -88,7 +88,7 @@ static void check(int count, char **words)
     if (run.plan.refused != NULL)
         die("%s", run.plan.refused);
     if (run.document.workspace.count > 0 && (run.method == &engine_method || run.method == &user_method))
-        die("%s has no review workspace: its mounts are made in another namespace", run.plan.method);
+        die("%s does not support workspace: review, because its mounts are made in another namespace", run.plan.method);
     choose_environment(&run);
     stream_keys(&run);
     if (run.method->check != NULL)
@@ -103,14 +103,14 @@ static void check(int count, char **words)
 static pid_t fork_monitor(int sockets[2])
 {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) != 0)
-        die_errno("no socket can be made");
+        die_errno("cannot create a socket");
     spare_children();
     pid_t monitor = fork();
     if (monitor < 0)
-        die_errno("no process can be made");
+        die_errno("cannot create a process");
     if (monitor == 0) {
         close(sockets[0]);
-        keep(&run, sockets[1]);
+        run_monitor(&run, sockets[1]);
     }
     close(sockets[1]);
     return monitor;
@@ -242,7 +242,7 @@ static int open_signals(const sigset_t *set)
 {
     int signals = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals < 0 || sigprocmask(SIG_BLOCK, set, NULL) != 0)
-        die_errno("signals can't be received");
+        die_errno("cannot receive signals");
     return signals;
 }
 
@@ -268,7 +268,7 @@ static _Noreturn void execute(const sigset_t *set, char **words)
     terminal_restore();
     if (status < 0)
         warn("%s", !begun    ? "the session accepts no commands"
-                   : given_up ? "the command does not end, and is not waited for"
+                   : given_up ? "the command did not exit in time; no longer waiting for it"
                               : "the session has ended, and the command with it");
     leave_launcher(status >= 0 ? status : given_up ? 128 + told : begun ? KILLED : NOT_RUN);
 }

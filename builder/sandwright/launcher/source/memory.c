@@ -265,7 +265,7 @@ static void set_timer(long wait)
 {
     struct itimerspec time = {.it_value = {wait / 1000, wait % 1000 * 1000000}};
     if (timerfd_settime(timer, 0, &time, NULL) != 0)
-        die_errno("resources.memory can't be watched");
+        die_errno("cannot watch resources.memory");
 }
 
 void memory_watch(const struct run *run)
@@ -275,7 +275,7 @@ void memory_watch(const struct run *run)
     limit = run->plan.memory;
     monitor = getpid();
     if ((timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) < 0)
-        die_errno("resources.memory can't be watched");
+        die_errno("cannot watch resources.memory");
     set_timer(OFTEN);
 }
 

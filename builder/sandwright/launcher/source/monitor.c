@@ -96,9 +96,9 @@ static _Noreturn void end_monitor(int status)
         current->method->clean(current);
     remove_placeholders(current, launcher.gone || status == NOT_RUN);
     if (!all)
-        warn("not all processes of the run could be killed");
+        warn("cannot kill all processes of the run");
     if (late)
-        warn("the time is up");
+        warn("the time limit (resources.time) was reached");
     tell_status(late ? TIME_UP : status);
 }
 
@@ -205,7 +205,7 @@ static int sleep_for(void)
 
 /* Waits until the child has ended, and returns its status of wait(2). A child that can't be killed counts as
  * killed. */
-static int attend(struct run *run)
+static int wait_for_run(struct run *run)
 {
     for (int status;;) {
         struct pollfd each[] = {
@@ -255,7 +255,7 @@ static void start(struct run *run)
 {
     run->child = fork_child(&run->child_handle);
     if (run->child < 0)
-        die_errno("no process can be made");
+        die_errno("cannot create a process");
     if (run->child == 0) {
         cgroup_join();
         if (!run->method->own_session)
@@ -302,10 +302,10 @@ static void prepare(struct run *run, int socket)
     struct itimerspec time = {.it_value.tv_sec = run->plan.time};
     if (run->plan.time >= 0 && ((timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)) < 0 ||
                                    timerfd_settime(timer, 0, &time, NULL) != 0))
-        die_errno("resources.time can't be set");
+        die_errno("cannot set resources.time");
 }
 
-_Noreturn void keep(struct run *run, int socket)
+_Noreturn void run_monitor(struct run *run, int socket)
 {
     prepare(run, socket);
     make_placeholders(run);
@@ -321,7 +321,7 @@ _Noreturn void keep(struct run *run, int socket)
         if (!launcher_there())
             end_monitor(NOT_RUN);
         start(run);
-        int status = outcome(run, attend(run));
+        int status = outcome(run, wait_for_run(run));
         bool again = !late && !launcher.gone && watched == 0 && run->ended_by == 0;
         if (!again || run->method->again == NULL || !run->method->again(run) || starts == STARTS)
             end_monitor(status);

@@ -78,10 +78,10 @@ static void learn_network(int process)
     if (stat("/proc/self/ns/net", &own) != 0 || fstatat(process, "ns/net", &there, 0) != 0)
         die_errno("cannot examine the sandbox's network namespace");
     if (same_file(&own, &there))
-        die("the sandbox has no network of its own, by which its Unix sockets are known");
+        die("the sandbox has no separate network namespace, which identifies its Unix sockets");
     if ((served.broker.inside = diag_open_at(process)) < 0 || (served.broker.outside = diag_open()) < 0 ||
         diag_listens(served.broker.inside, 0, 0) != 0 || diag_listens(served.broker.outside, 0, 0) != 0)
-        die("connections can't be supervised, as network.own_sockets needs it: this kernel has no unix_diag");
+        die("cannot supervise connections, which network.own_sockets needs: this kernel has no unix_diag");
     if (getsockopt(served.broker.inside, SOL_SOCKET, SO_NETNS_COOKIE, &served.broker.network, &length) != 0)
         served.broker.network = 0;
 }
@@ -96,7 +96,7 @@ static void look_into(pid_t first, bool own)
     drop_rights();
     _cleanup_close_ int copied = there < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, there, at, 0);
     if (process < 0 || copied < 0)
-        die_errno("connections can't be supervised, as network.own_sockets and unix_sockets need it (pidfd_getfd(2))");
+        die_errno("cannot supervise connections, which network.own_sockets and unix_sockets need (pidfd_getfd(2))");
 }
 
 /* Accepts the runtime of this run, but no other process of the user and none inside the sandbox. */
@@ -110,7 +110,7 @@ static int accept_runtime(int socket)
     if (channel < 0 || getsockopt(channel, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0)
         die_errno("cannot report denials");
     if (who.uid != geteuid() || !descends_from(who.pid, monitor))
-        die("cannot report denials: process %d connected, and is none of the run's", (int)who.pid);
+        die("cannot report denials: process %d connected, which does not belong to the run", (int)who.pid);
     close(socket);
     return channel;
 }
@@ -200,7 +200,7 @@ static void reap(pid_t command)
             end_as(status);
 }
 
-static _Noreturn void attend(pid_t command, const sigset_t *signals)
+static _Noreturn void serve_until_end(pid_t command, const sigset_t *signals)
 {
     for (;;) {
         int number = sigwaitinfo(signals, NULL);
@@ -227,10 +227,10 @@ static void serve_below(int channel)
         die("cannot supervise the files of the sandbox's kernel here (ptrace(2))");
     if (!served.broker.names && (!can_look_into(first) || (served.broker.outside = diag_open()) < 0 ||
                                     diag_listens(served.broker.outside, 0, 0) != 0))
-        die("connections can't be supervised here (ptrace(2), sock_diag(7)), as network.own_sockets, unix_sockets, "
-               "localhost and mode: proxy need it");
+        die("cannot supervise connections (ptrace(2), sock_diag(7)), which network.own_sockets, unix_sockets, "
+            "localhost and mode: proxy need");
     if (!notify_threads_start(&served) || pthread_create(&looking, NULL, notify_threads_watch, NULL) != 0)
-        die("connections can't be supervised: no thread can be made");
+        die("cannot supervise connections: cannot create a thread");
     if (send(channel, "", 1, MSG_NOSIGNAL) != 1)
         warn("the command exited before it was started");
     close(channel);
@@ -255,7 +255,7 @@ static void be_above(const struct run *run)
     static const struct strv none;
     /* Would need mounts of Git directories, which landlock does not have. */
     served.broker.repositories = &none;
-    served.broker.keeps = true;
+    served.broker.creates_sockets = true;
     served.broker.names = has_kernel(run);
     served.broker.own = run->plan.sockets.own;
     served.broker.connects = &run->plan.landlock.ports_connect;
@@ -279,7 +279,7 @@ pid_t notify_above(const struct run *run, int ruleset)
     landlock_enter(ruleset);
     pid_t command = fork();
     if (command < 0)
-        die_errno("no process can be made");
+        die_errno("cannot create a process");
     if (command == 0) {
         sigaction(SIGCHLD, &before, NULL);
         sigprocmask(SIG_SETMASK, &given, NULL);
@@ -291,7 +291,7 @@ pid_t notify_above(const struct run *run, int ruleset)
         umask(0); /* the kernel inside has looked at that of its programs */
     list_sockets(run);
     serve_below(ends[0]);
-    attend(command, &all);
+    serve_until_end(command, &all);
 }
 
 /* ---- launcher, monitor and child */
@@ -325,7 +325,7 @@ static void fork_supervisor(struct run *run)
 {
     supervisor = fork_helper(&handle);
     if (supervisor < 0)
-        die_errno("no process can be made");
+        die_errno("cannot create a process");
     if (supervisor == 0)
         supervise(run);
     close(ends[0]);
@@ -378,7 +378,8 @@ int notify_asking(void)
 void notify_confine(bool links)
 {
     confine_self(ends[1], served.filters, served.filter_count,
-                 served.broker.names ? ASK_NAMES : served.broker.keeps ? ASK_SOCKETS : ASK_REFUSALS, links ? WITH_LINKS : 0);
+                 served.broker.names ? ASK_NAMES : served.broker.creates_sockets ? ASK_SOCKETS : ASK_REFUSALS,
+                 links ? WITH_LINKS : 0);
     close(ends[1]);
 }
 

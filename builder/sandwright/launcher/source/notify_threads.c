@@ -184,16 +184,19 @@ static int answer_at_once(const struct seccomp_notif *call, uint32_t *flags)
     /* Filter 0 is the policy's: the supervisor makes no call for the guest that this filter refuses. */
     if (OWN_KERNELS && served->broker.names)
         return error == 0 ? EPERM : which > 0 && paths_are_named(&call->data) ? -1 : error;
-    if (error != 0 && !served->broker.keeps && pairs_may_replace(served->filters, served->filter_count, &call->data))
+    if (error != 0 && !served->broker.creates_sockets &&
+        pairs_may_replace(served->filters, served->filter_count, &call->data))
         return -1;
-    bool recorded = error == 0 && served->recording && !served->broker.keeps && record_call(call, served->connects);
+    bool recorded = error == 0 && served->recording && !served->broker.creates_sockets &&
+                    record_call(call, served->connects);
     if (error != 0)
         refusals_add_call(&call->data, error, which);
     else if (served->broker.repositories->count > 0 && asks_for_links(&call->data))
         return -1;
     else if (served->creates && creation_is_asked(&call->data))
         return creation_answer(&served->broker, call, flags, true);
-    else if (served->broker.keeps || (served->connects && (is_connect(&call->data) || is_socket_error(&call->data))))
+    else if (served->broker.creates_sockets ||
+             (served->connects && (is_connect(&call->data) || is_socket_error(&call->data))))
         return -1;
     else if (recorded)
         *flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
@@ -214,7 +217,7 @@ static int answer_later(const struct seccomp_notif *call, uint32_t *flags)
         return pairs_answer(&served->broker, call);
     if (is_socket_error(&call->data))
         return broker_socket_error(&served->broker, call, flags);
-    return served->broker.keeps ? socket_broker_answer(&served->broker, call)
+    return served->broker.creates_sockets ? socket_broker_answer(&served->broker, call)
                         : broker_address(&served->broker, call->id, (pid_t)call->pid, (const uint64_t *)call->data.args, false);
 }
 
@@ -260,7 +263,7 @@ static void *work(void *unused)
         if (ioctl(served->broker.listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) {
             if (errno == EINTR || (errno == ENOENT && !is_over()))
                 continue;
-            if (served->broker.keeps) /* the command's end must still be reported */
+            if (served->broker.creates_sockets) /* the command's end must still be reported */
                 return NULL;
             _exit(0);
         }

@@ -422,9 +422,9 @@ static const char *holders(const struct run *run)
         long holder = strtol(words[4], NULL, 10);
         char *name = first_line(xasprintf("/proc/%ld/comm", holder));
         found = xasprintf("%s%sprocess %ld (%s)", found, *found == '\0' ? "" : ", ", holder,
-                     name == NULL ? "which can not be seen" : name);
+                     name == NULL ? "which cannot be seen" : name);
     }
-    return *found == '\0' ? "a process that can not be seen" : found;
+    return *found == '\0' ? "a process that cannot be seen" : found;
 }
 
 void lock_project(struct run *run)
@@ -432,12 +432,12 @@ void lock_project(struct run *run)
     if (run->plan.placeholder_directories.count + run->plan.placeholder_files.count == 0)
         return;
     if (!open_project(run))
-        die_errno("%s can't be opened", run->plan.project);
+        die_errno("cannot open %s", run->plan.project);
     if (lock(run, LOCK_SH, LOCKING))
         return;
     if (errno != EWOULDBLOCK)
-        die_errno("the project can not be locked");
-    die("the project can not be locked, as it is by %s: wait for its end, or end it", holders(run));
+        die_errno("cannot lock the project");
+    die("the project is locked by %s: wait until it exits, or stop it", holders(run));
 }
 
 void make_placeholders(struct run *run)
@@ -513,7 +513,7 @@ bool remove_placeholders(struct run *run, bool wait)
         warn("the file system of %s does not answer: the next run, or \"sandwright cleanup\", removes this run's files there",
             run->plan.project);
     if (status == ORPHANED)
-        warn("an earlier run in this project was killed, and its container may go on: what keeps it from creating protected names "
-            "stays; \"sandwright cleanup\" removes the container, and the next run what stays");
+        warn("an earlier run in this project was killed, and its container may still be running, so its placeholders stay: "
+             "\"sandwright cleanup\" removes the container, and the next run removes the placeholders");
     return status == REMOVED;
 }

@@ -15,5 +15,5 @@ const char *plan_parse(char *content, size_t length, struct plan *plan)
 {
     memset(plan, 0, sizeof *plan);
     const char *fault = document_parse(content, length, &document, plan);
-    return fault != NULL ? fault : plan->method == NULL ? "method: it is missing" : NULL;
+    return fault != NULL ? fault : plan->method == NULL ? "method: missing" : NULL;
 }

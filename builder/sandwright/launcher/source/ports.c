@@ -85,7 +85,7 @@ void ports_check(struct run *run)
     if (port != NULL && errno == EADDRINUSE)
         die("network.expose: port %s of this machine's localhost is taken", port);
     if (port != NULL)
-        die_errno("network.expose: port %s of this machine's localhost", port);
+        die_errno("network.expose: cannot listen on port %s of this machine's localhost", port);
 }
 
 size_t ports_listeners(const struct way **ways)
@@ -117,7 +117,7 @@ static void raise_loopback(bool waits)
         poll(NULL, 0, 1);
     loopback.ifr_flags |= IFF_UP;
     if (any < 0 || ioctl(any, SIOCSIFFLAGS, &loopback) != 0)
-        die_errno("the sandbox's loopback can't be brought up");
+        die_errno("cannot bring up the sandbox's loopback");
 }
 
 /* Enters the network namespace for good. Changing credentials clears the parent-death signal, so it is set
@@ -129,15 +129,15 @@ static void enter(int network, pid_t parent)
     if (fstat(network, &theirs) != 0 || stat("/proc/self/ns/net", &own) != 0)
         die_errno("cannot identify the sandbox's network namespace");
     if (same_file(&theirs, &own))
-        die("the sandbox has no network of its own, to or from which ports could lead");
+        die("cannot forward ports: the sandbox has no separate network namespace");
     /* Enters the user namespace that owns the network namespace, not that of the process: bubblewrap's
      * process may be in another one by now, which has no rights over the network. */
     if (geteuid() != 0 && ((owner = ioctl(network, NS_GET_USERNS)) < 0 || fstat(owner, &owners) != 0 ||
                               stat("/proc/self/ns/user", &own) != 0 ||
                               (owners.st_ino != own.st_ino && setns(owner, CLONE_NEWUSER) != 0)))
-        die_errno("the sandbox's network can't be entered");
+        die_errno("cannot enter the sandbox's network namespace");
     if (setns(network, CLONE_NEWNET) != 0)
-        die_errno("the sandbox's network can't be entered");
+        die_errno("cannot enter the sandbox's network namespace");
     if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(NOT_RUN);
 }
@@ -150,7 +150,7 @@ static _Noreturn void be_inside(const struct run *run, int network, bool waits, 
     raise_loopback(waits);
     const char *port = listen_all(&run->plan.localhost, inner, &inner_count, NULL);
     if (port != NULL)
-        die_errno("network.localhost: port %s can't be listened on inside", port);
+        die_errno("network.localhost: cannot listen on port %s inside the sandbox", port);
     if (dns_wanted(run))
         dns_listen(run);
     if (!keep_capabilities(0))
@@ -234,10 +234,10 @@ int ports_beside(const struct run *run, void (*work)(const struct run *, int))
 {
     int pair[2], kept[2 + 2 * MOST];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        die_errno("no socket can be made");
+        die_errno("cannot create a socket");
     pid_t beside = fork_helper(NULL);
     if (beside < 0)
-        die_errno("no process can be made");
+        die_errno("cannot create a process");
     if (beside == 0) {
         kept[0] = pair[1];
         for (size_t index = 0; index < host_count; index++)
@@ -266,7 +266,7 @@ bool ports_open(int network, bool waits)
         !wait_readable(asks, milliseconds() + ANSWER) || recv(asks, &made, sizeof made, 0) != sizeof made)
         made = false;
     if (!made)
-        warn("no ports are forwarded to or from the sandbox");
+        warn("cannot forward ports to or from the sandbox");
     close(network);
     return made;
 }

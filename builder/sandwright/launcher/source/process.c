@@ -223,7 +223,7 @@ void redirect_to_null(int from, int to)
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (; from <= to; from++)
         if (nothing < 0 || dup2(nothing, from) < 0)
-            die_errno("/dev/null can't be opened");
+            die_errno("cannot open /dev/null");
     if (nothing > to)
         close(nothing);
 }
@@ -283,5 +283,5 @@ void lower_limit(int resource, unsigned long most, pid_t process, const char *na
         return;
     own.rlim_cur = own.rlim_max = most;
     if (prlimit(process, resource, &own, NULL) != 0)
-        die_errno("resources.%s can not be set", name);
+        die_errno("cannot set resources.%s", name);
 }

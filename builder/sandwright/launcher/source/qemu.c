@@ -92,7 +92,7 @@ static void write_memory(struct file packed, long size)
         uint64_t place;
         memcpy(&place, packed.at + at, sizeof place);
         if (place % PAGE != 0 || place >= (uint64_t)size << 20 || pwrite(ram, packed.at + at + sizeof place, PAGE, (off_t)place) != PAGE)
-            die("the machine's memory can't be restored");
+            die("cannot restore the machine's memory");
     }
 }
 
@@ -115,7 +115,7 @@ void qemu_prepare(const char *memory)
     write_memory(ram, strtol(memory, NULL, 10));
     if ((state = openat(directory, "state", O_RDONLY | O_CLOEXEC)) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 ||
         write(ends[0], orders, sizeof orders - 1) != sizeof orders - 1)
-        die_errno("the machine can't be restored");
+        die_errno("cannot restore the machine");
     monitor = ends[1]; /* the other end stays open, because QEMU replies there */
 }
 
@@ -165,10 +165,10 @@ _Noreturn void snapshot_main(char **words)
     char first;
     for (int index = 0; index < 5; index++)
         if (words[index] == NULL)
-            die("give a machine");
+            die("usage: --machine needs five arguments");
     umask(077);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, lines) != 0 || pipe2(orders_of, O_CLOEXEC) != 0)
-        die_errno("no pipe can be made");
+        die_errno("cannot create a pipe");
     pid_t machine = fork();
     if (machine == 0) {
         struct strv all = machine_words(words[0], words[1], words[2], "memory.raw");
@@ -186,7 +186,7 @@ _Noreturn void snapshot_main(char **words)
     close(orders_of[0]);
     if (machine < 0 || read(lines[0], &first, 1) != 1 || first != READY ||
         write(orders_of[1], orders, sizeof orders - 1) != sizeof orders - 1 || waitpid(machine, &status, 0) != machine || status != 0)
-        die("the machine doesn't start");
+        die("the machine did not start");
     pack("memory.raw");
     char *index = index_of(words[2], map("memory"), map("state"));
     if (write_file(AT_FDCWD, "machine", index, strlen(index), 0600) != 0)

@@ -94,7 +94,7 @@ int requests_pair(struct run *run)
     if (run->requests >= 0)
         close(run->requests);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
-        die_errno("no socket can be made");
+        die_errno("cannot create a socket");
     run->requests = ends[0];
     return ends[1];
 }
@@ -103,7 +103,7 @@ void requests_pass_on(int end, int number)
 {
     /* `end` may have that number already, and then dup2 does not clear close-on-exec. */
     if (dup2(end, number) < 0 || fcntl(number, F_SETFD, 0) != 0)
-        die_errno("no socket can be passed on");
+        die_errno("cannot pass a socket to the sandbox");
 }
 
 /* Accepts connections of this user and root only. */
@@ -159,7 +159,7 @@ static int take_terminal(int session, int *slave)
     if (got == 0 && message.value == NO_TERMINAL)
         return terminal_pair(slave);
     if (got != 1 || fstat(files[0], &status) != 0 || !S_ISCHR(status.st_mode) || status.st_rdev != makedev(5, 2))
-        die("the session makes no terminal");
+        die("the session did not pass a terminal");
     return files[0];
 }
 

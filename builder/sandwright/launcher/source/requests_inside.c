@@ -40,7 +40,7 @@ static void receive_from_client(pid_t job, bool *stopped)
 static void request_sigio(int socket)
 {
     if (fcntl(socket, F_SETOWN, getpid()) != 0 || fcntl(socket, F_SETFL, O_RDWR | O_ASYNC | O_NONBLOCK) != 0)
-        die_errno("commands can't be received");
+        die_errno("cannot receive commands");
 }
 
 static _Noreturn void leave_leader(int status)
@@ -60,7 +60,7 @@ static _Noreturn void begin(char *at, size_t length)
     if (command.count == 0)
         die("give a command to run");
     if (*directory != '\0' && chdir(directory) != 0)
-        die_errno("%s can't be entered", directory);
+        die_errno("cannot change directory to %s", directory);
     request_sigio(connection);
     init_outside(receive_from_client, send_to_client);
     send_to_client(BEGUN, 0);
@@ -102,7 +102,7 @@ static _Noreturn void lead_request(int socket)
         take_terminal(request.terminal);
     char *words = read_fd(files[3], MOST_WORDS, &length);
     if (words == NULL)
-        die_errno("the command can't be read");
+        die_errno("cannot read the command");
     close_others(&connection, 1);
     begin(words, length);
 }
@@ -138,7 +138,7 @@ void requests_take(int file)
         return;
     channel = file;
     if (fcntl(channel, F_SETFD, FD_CLOEXEC) != 0)
-        die_errno("commands can't be received");
+        die_errno("cannot receive commands");
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* no program inside can copy the descriptor, then */
     request_sigio(channel);
     init_outside(take_requests, NULL);
@@ -178,6 +178,6 @@ void requests_serve(int file, char **variables)
         _exit(0);
     }
     if (between < 0 || waitpid(between, NULL, 0) != between)
-        die_errno("no process can be made");
+        die_errno("cannot create a process");
     close(file);
 }

@@ -17,7 +17,7 @@ void run_document_read(const char *descriptor, struct run_document *document)
     /* Opens the file again, to read it from its start even if the descriptor was used before. */
     char *content = read_file(AT_FDCWD, xasprintf("/proc/self/fd/%s", descriptor), 1 << 24, &size);
     if (content == NULL)
-        die_errno("the run document can't be read");
+        die_errno("cannot read the run document");
     const char *fault = document_parse(content, size, &form, document);
     if (fault != NULL)
         die("the run document: %s", fault);

@@ -69,7 +69,7 @@ static const char *make_name(void)
     for (int index = 0; index < 10;) {
         unsigned char byte;
         if (getrandom(&byte, 1, 0) != 1)
-            die_errno("no name can be made for the run");
+            die_errno("cannot choose a name for the run");
         if (byte < 4 * (sizeof letters - 1))
             name[index++] = letters[byte % (sizeof letters - 1)];
     }
@@ -133,7 +133,7 @@ void rundir_make(struct run *run, const char *method)
     mode_t mask = umask(077);
     if (mkdir(run->state, 0700) != 0 ||
         write_file(AT_FDCWD, xasprintf("%s/owner", run->state), owner, strlen(owner), 0600) != 0)
-        die_errno("no directory can be made for the run");
+        die_errno("cannot create a directory for the run");
     umask(mask);
 }
 
@@ -174,7 +174,7 @@ const char *rundir_make_ignored(const struct run *run)
     const char *path = xasprintf("%s/ignored", run->state), *file = xasprintf("%s/.gitignore", path);
     if (mkdir(path, 0755) != 0 || chmod(path, 0755) != 0 || write_file(AT_FDCWD, file, "*\n", 2, 0444) != 0 ||
         chmod(file, 0444) != 0)
-        die_errno("%s can't be made", path);
+        die_errno("cannot create %s", path);
     return path;
 }
 

@@ -33,7 +33,7 @@ static void open_image(struct run *run)
     bundle.image = realpath(place, resolved);
     bundle.image_handle = bundle.image == NULL ? -1 : open(bundle.image, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (bundle.image_handle < 0)
-        die("there is no %s: set SANDWRIGHT_ROOTFS to where the image \"%s\" is unpacked", place, run->plan.image.root);
+        die("%s does not exist: set SANDWRIGHT_ROOTFS to the directory of the unpacked image \"%s\"", place, run->plan.image.root);
 }
 
 static int open_in_image(const char *path, unsigned long long resolve)
@@ -70,8 +70,8 @@ static void check_points(const struct run *run)
         if (point < 0 && errno == ENOENT && can_be_placed(path))
             strv_push(&bundle.absent, (char *)path);
         else if (point < 0 || fstat(point, &status) != 0 || S_ISLNK(status.st_mode))
-            die("the image has no %s to mount on, or a link there: in /usr and other directories of images nothing is "
-                   "made; /var, /srv or a home is none, and docker, podman and bwrap need no place", path);
+            die("the image has no %s to mount on, or a symbolic link there, and nothing is created in its system directories: "
+                "choose a path below /var, /srv or a home directory, or the method docker, podman or bwrap", path);
     }
 }
 
@@ -103,7 +103,7 @@ static void runtime_check(struct run *run)
     }
     run->uncontrolled = run->plan.runtime.gvisor; /* signals of a terminal would kill runsc's processes */
     walled = backstop_available(run);
-    init_command(run, BUNDLE_INIT, stop_word(run, BUNDLE_BELL), run->plan.runtime.gvisor ? -1 : WALL + walled);
+    init_command(run, BUNDLE_INIT, stop_word(run, BUNDLE_STOP), run->plan.runtime.gvisor ? -1 : WALL + walled);
     command_insert(run, (char *const[]){"--gate", (char *)GATE_INSIDE}, 2);
     if (walled)
         backstop_command(run, WALL);
@@ -126,11 +126,11 @@ static void runtime_prepare(struct run *run)
     watch_start(run, &watch);
     run->watch = &watch;
     if (run->plan.runtime.gvisor && write_file(AT_FDCWD, xasprintf("%s/nothing", run->state), "", 0, 0) != 0)
-        die_errno("cannot create the empty file that hides others");
+        die_errno("cannot create the empty file that covers denied files");
     if (run->plan.ignored.count > 0)
         rundir_make_ignored(run);
     if (is_reported(run))
-        run->stop_fd = make_stop_file(xasprintf("%s/bell", run->state));
+        run->stop_fd = make_stop_file(xasprintf("%s/stop", run->state));
     if (!run->plan.runtime.gvisor)
         requests = requests_pair(run);
     if (asks(run))
@@ -169,7 +169,7 @@ static void own_network(struct run *run)
 {
     uid_t user = geteuid(), group = getegid();
     if (unshare(CLONE_NEWNET | (run->plan.runtime.rootless ? CLONE_NEWUSER : 0)) != 0)
-        die_errno("no network namespace can be made");
+        die_errno("cannot create a network namespace");
     if (run->plan.runtime.rootless) {
         write_own("/proc/self/setgroups", "deny");
         write_own("/proc/self/uid_map", xasprintf("%u %u 1", run->plan.runtime.gvisor ? 0 : user, user));
@@ -205,7 +205,7 @@ static void make_wall(const struct run *run)
     for (size_t index = 0; index < bundle.laid.count; index += 2)
         strv_push(&all, bundle.laid.at[index + 1]);
     if (is_reported(run))
-        strv_push(&all, xasprintf("%s/bell", run->state));
+        strv_push(&all, xasprintf("%s/stop", run->state));
     if (run->plan.shims.enabled)
         strv_push(&all, (char *)run->document.shims);
     backstop_hand_over(backstop_make(run, &all), WALL);
@@ -216,7 +216,7 @@ static int moved_channel(const struct run *run)
 {
     int channel = fcntl((int)run->document.channel, F_DUPFD, WALL + PASSED_ON);
     if (channel < 0)
-        die_errno("the bridge can't be reached");
+        die_errno("cannot reach the bridge");
     return channel;
 }
 
@@ -244,7 +244,7 @@ static void runtime_start(struct run *run)
         requests_pass_on(requests, WALL + walled);
     strv_extend(&enter, &all);
     execve(enter.at[0], enter.at, environment);
-    die_errno("%s can't be started", enter.at[0]);
+    die_errno("cannot start %s", enter.at[0]);
 }
 
 /* ---- monitor: signals, exit status, end */

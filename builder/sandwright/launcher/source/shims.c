@@ -14,7 +14,7 @@ void shims_check(struct run *run)
     const char *shims = run->document.shims;
     if (shims == NULL || stat(xasprintf("%s/socket", shims), &socket) != 0 ||
         !S_ISSOCK(socket.st_mode) || socket.st_uid != geteuid())
-        die("the policy names shims, and no bridge runs: start this with \"sandwright run\"");
+        die("the policy has shims, and no bridge is running: start this with \"sandwright run\"");
     /* No Unix socket of the host can be reached inside, so the bridge listens on the sandbox's loopback
      * before the command starts. */
     if (run->plan.shims.loopback && run->document.channel < 0)

@@ -41,7 +41,7 @@ static void give_no_input(void)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0 || dup2(ends[0], 0) < 0)
-        die_errno("standard input can't be replaced");
+        die_errno("cannot replace standard input");
     close(ends[0]);
     close(ends[1]);
 }
@@ -64,7 +64,7 @@ static struct stat status_of(int file)
 {
     struct stat status;
     if (fstat(file, &status) != 0)
-        die_errno("standard input or output can't be used");
+        die_errno("cannot use standard input or output");
     return status;
 }
 
@@ -122,7 +122,7 @@ static size_t copy_output(int number, size_t most)
     if (got > 0) {
         failed = true;
         if (errno != EPIPE)
-            warn("%s can't be written: %s", names[number], strerror(errno));
+            warn("cannot write %s: %s", names[number], strerror(errno));
     }
     close(relay->read);
     relay->read = -1;
@@ -231,7 +231,7 @@ static int make_pipe(int number)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        die_errno("no pipe can be made");
+        die_errno("cannot create a pipe");
     if (number == 0) {
         relays[0].write = ends[1];
         relays[0].look = ends[0];
@@ -265,7 +265,7 @@ void relay_streams(struct run *run)
         if (ends[number] < 0)
             continue;
         if ((given[number] = fcntl(number, F_DUPFD_CLOEXEC, 3)) < 0 || dup2(ends[number], number) < 0)
-            die_errno("standard input and output can't be replaced");
+            die_errno("cannot replace standard input and output");
         close(number == 0 ? relays[0].write : relays[number].read);
     }
     for (int number = 0; number < 3; number++)

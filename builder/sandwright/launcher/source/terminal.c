@@ -49,7 +49,7 @@ void terminal_take(int file)
     group = getpgrp();
     master = file;
     if (master < 0 || (own = fcntl(0, F_DUPFD_CLOEXEC, 3)) < 0 || tcgetattr(own, &before) != 0 || !settle())
-        die_errno("no terminal can be made");
+        die_errno("cannot create a terminal");
     terminal_resize();
 }
 
@@ -101,13 +101,13 @@ void terminal_give(struct run *run)
     master = -1;
     for (int number = 0; number < 3; number++)
         if (isatty(number) && dup2(slave, number) < 0)
-            die_errno("no terminal can be given");
+            die_errno("cannot give the command a terminal");
 }
 
 void terminal_control(const struct run *run)
 {
     if (setsid() < 0 || (slave >= 0 && !run->uncontrolled && ioctl(slave, TIOCSCTTY, 0) != 0))
-        die_errno("no terminal can be given");
+        die_errno("cannot give the command a terminal");
 }
 
 /* Changes nothing if another process group is in the foreground by now, which has its own settings. */

@@ -20,7 +20,7 @@ static const short BROKEN = POLLERR | POLLHUP;
 void tunnels_listen(struct tunnels *tunnels, int listener, unsigned short port)
 {
     if (listener < 0 || tunnels->listener_count == TUNNELS_PORTS)
-        die_errno("port %d can't be listened on inside", port);
+        die_errno("cannot listen on port %d inside the sandbox", port);
     tunnels->listeners[tunnels->listener_count].file = listener;
     tunnels->listeners[tunnels->listener_count++].port = port;
 }

@@ -42,14 +42,15 @@ static void user_check(struct run *run)
         die("this project has no account on this machine: \"sandwright account-setup\" shows the commands that create one");
     if (is_below(account->pw_dir, strlen(account->pw_dir), plan->user.root,
                  (size_t)(base_name(plan->user.root) - plan->user.root - 1)))
-        die("programs of the host obey files in its home, which runs write: \"sandwright account-setup --yes\" corrects /etc/passwd");
+        die("the account's home directory is writable in runs, and programs of the host obey files there: "
+            "\"sandwright account-setup --yes\" corrects /etc/passwd");
     if (geteuid() == 0) {
         if (plan->proxy)
             egress_check(run);
         return;
     }
     if (plan->proxy || ports_wanted(run))
-        die("a network with a proxy, and ports that lead to it or from it, need root with this method");
+        die("network.mode: proxy, network.localhost and network.expose need root with this method");
     if ((sudo = find_program(run, "sudo")) == NULL)
         die("changing to the account needs root, and sudo is not installed");
     char *const words[] = {(char *)sudo, "-n", "true", NULL};
@@ -62,14 +63,14 @@ static void tell_word(const char *word)
     size_t length = strlen(word) + 1;
     for (ssize_t wrote; length > 0; word += wrote, length -= (size_t)wrote)
         if ((wrote = write(environment, word, length)) <= 0)
-            die_errno("the environment can't be passed on");
+            die_errno("cannot pass on the environment");
 }
 
 static void user_prepare(struct run *run)
 {
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 ||
         (environment = memfd_create("environment", MFD_CLOEXEC)) < 0)
-        die_errno("the environment can't be passed on");
+        die_errno("cannot pass on the environment");
     run->wakes = ends[OURS];
     tell_word(xasprintf("%d", ends[THEIRS]));
     tell_word(xasprintf("%d", run->lock));
@@ -133,7 +134,7 @@ static void user_clean(struct run *run)
 }
 
 /* The nearest ancestor that runs this program; sudo and its processes are in between. */
-static pid_t find_keeper(void)
+static pid_t find_monitor(void)
 {
     struct stat own, other;
     if (stat("/proc/self/exe", &own) != 0)
@@ -163,10 +164,10 @@ void user_as_root(struct run *run, char **words)
         die("give a command to run");
     run->command = words + 1;
     check_artifacts(run);
-    pid_t monitor = find_keeper();
+    pid_t monitor = find_monitor();
     int handle = monitor > 1 ? (int)syscall(SYS_pidfd_open, monitor, 0) : -1;
-    if (handle < 0 || find_keeper() != monitor)
-        die("the launcher is gone");
+    if (handle < 0 || find_monitor() != monitor)
+        die("the launcher has exited");
     int said = (int)syscall(SYS_pidfd_getfd, handle, number(words[0]), 0);
     char *content = xcalloc(MOST + 1);
     ssize_t length = said < 0 ? -1 : pread(said, content, MOST, 0), at = 0;
@@ -177,7 +178,7 @@ void user_as_root(struct run *run, char **words)
     }
     int socket = all.count < 4 ? -1 : (int)syscall(SYS_pidfd_getfd, handle, number(all.at[0]), 0);
     if (socket < 0)
-        die_errno("the launcher is gone");
+        die_errno("the launcher has exited");
     if (number(all.at[1]) >= 0) /* kept open until all processes here have ended */
         run->lock = (int)syscall(SYS_pidfd_getfd, handle, number(all.at[1]), 0);
     notify_filter(run, "seccomp.bpf");
@@ -208,7 +209,7 @@ static void user_start(struct run *run)
     strv_push_all(&words, first);
     strv_push_all(&words, run->command);
     execve(sudo, words.at, environ);
-    die_errno("%s can't be started", sudo);
+    die_errno("cannot start %s", sudo);
 }
 
 const struct method user_method = {

@@ -37,7 +37,7 @@ static _Noreturn void begin_command(struct run *run, int report)
     /* Counted for the account, not for the caller. */
     struct rlimit most = {(rlim_t)run->plan.pids, (rlim_t)run->plan.pids};
     if (run->plan.pids >= 0 && setrlimit(RLIMIT_NPROC, &most) != 0)
-        die_errno("resources.pids can not be set");
+        die_errno("cannot set resources.pids");
     if (wall >= 0)
         backstop_own(wall, run->plan.backstop.own.at);
     if (!become_account(account->pw_uid, account->pw_gid, NULL, 0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
@@ -47,7 +47,7 @@ static _Noreturn void begin_command(struct run *run, int report)
     if (wall >= 0)
         landlock_enter(wall);
     if (chdir(run->plan.user.start_directory) != 0)
-        die_errno("%s can't be entered", run->plan.user.start_directory);
+        die_errno("cannot change directory to %s", run->plan.user.start_directory);
     close_others((int[]){notify_channel(), report, run->requests}, 3);
     exec_reports(report);
     notify_confine(run->plan.repositories.count > 0);
@@ -62,7 +62,7 @@ static _Noreturn void leave_namespace(int status)
 
 static bool stopped;
 
-static void from_keeper(int socket, pid_t command)
+static void from_monitor(int socket, pid_t command)
 {
     char word;
     const char still = HAS_STOPPED;
@@ -95,7 +95,7 @@ static bool ended(int socket, int children, pid_t command, pid_t watch, int *sta
     return false;
 }
 
-static int attend(int socket, int children, pid_t command, struct watch *watch)
+static int wait_for_command(int socket, int children, pid_t command, struct watch *watch)
 {
     for (int status;;) {
         struct pollfd each[] = {{.fd = socket, .events = POLLIN | POLLRDHUP},
@@ -104,7 +104,7 @@ static int attend(int socket, int children, pid_t command, struct watch *watch)
         if (poll(each, 3, -1) < 0)
             continue;
         if (each[0].revents != 0)
-            from_keeper(socket, command);
+            from_monitor(socket, command);
         if (ended(socket, children, command, watch->process, &status)) {
             int said = watch_end(watch);
             return said != 0 ? said : exit_status(status);
@@ -126,7 +126,7 @@ static _Noreturn void be_first(struct run *run, int socket, const char *steps, s
         die_errno("cannot open pidfds of the run's processes");
     umask(022);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
-        die_errno("mounts can't be made private");
+        die_errno("cannot make mounts private");
     root = make_user_root(run, steps, length);
     /* Compares the mounts with the plan before anything runs. If a mount is replaced later, the run ends. */
     watch_start(run, &watch);
@@ -139,7 +139,7 @@ static _Noreturn void be_first(struct run *run, int socket, const char *steps, s
     if (command == 0)
         begin_command(run, reports[1]);
     if (command < 0)
-        die_errno("no process can be made");
+        die_errno("cannot create a process");
     notify_started();
     job_begin(command);
     (void)!send(socket, "", 1, MSG_NOSIGNAL);
@@ -147,7 +147,7 @@ static _Noreturn void be_first(struct run *run, int socket, const char *steps, s
     const char executed = IS_EXECUTED;
     if (exec_succeeded(reports[0]))
         (void)!send(socket, &executed, 1, MSG_NOSIGNAL);
-    leave_namespace(attend(socket, children, command, &watch));
+    leave_namespace(wait_for_command(socket, children, command, &watch));
 }
 
 _Noreturn void root_half(struct run *run, int socket, const struct strv *given)

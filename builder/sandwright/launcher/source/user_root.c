@@ -20,7 +20,7 @@ static void open_root(void)
         close(root);
     root = open(place, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (root < 0)
-        die_errno("%s can't be opened", place);
+        die_errno("cannot open %s", place);
 }
 
 /* A path relative to the root: `.` for the root itself. */
@@ -40,9 +40,9 @@ static int target(const char *path)
     int file = open_inside(path);
     struct stat status;
     if (file < 0 || fstat(file, &status) != 0)
-        die_errno("%s%s can't be mounted", place, path);
+        die_errno("cannot mount %s%s", place, path);
     if (S_ISLNK(status.st_mode))
-        die("%s%s is a link", place, path);
+        die("%s%s is a symbolic link", place, path);
     return file;
 }
 
@@ -50,7 +50,7 @@ static void mounted(const char *type, const char *path, unsigned long flags, con
 {
     _cleanup_close_ int file = target(path);
     if (mount(type, xasprintf("/proc/self/fd/%d", file), type, flags, data) != 0)
-        die_errno("%s%s can't be mounted", place, path);
+        die_errno("cannot mount %s%s", place, path);
     if (strcmp(below(path), ".") == 0)
         open_root();
 }
@@ -60,7 +60,7 @@ static void restricted(int file, const char *path, unsigned long long set, unsig
 {
     struct mount_attr given = {.attr_set = set};
     if (syscall(SYS_mount_setattr, file, "", AT_EMPTY_PATH | depth, &given, sizeof given) != 0)
-        die_errno("%s%s can't be restricted, for which Linux 5.12 is needed", place, path);
+        die_errno("cannot restrict the mount %s%s, which needs Linux 5.12", place, path);
 }
 
 /* Sets all attributes before the mount becomes visible. */
@@ -69,16 +69,16 @@ static void bound(const char *source, const char *path, unsigned long long set)
     _cleanup_close_ int from = open_without_links(AT_FDCWD, source, O_PATH, 0);
     struct stat status;
     if (from < 0 || fstat(from, &status) != 0)
-        die_errno("%s can't be shown", source);
+        die_errno("cannot show %s inside", source);
     if (S_ISLNK(status.st_mode))
-        die("%s is a link", source);
+        die("%s is a symbolic link", source);
     _cleanup_close_ int file = target(path), tree = (int)syscall(SYS_open_tree, from, "",
                                  AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (tree < 0)
-        die_errno("%s%s can't be mounted", place, path);
+        die_errno("cannot mount %s%s", place, path);
     restricted(tree, path, set, AT_RECURSIVE);
     if (syscall(SYS_move_mount, tree, "", file, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0)
-        die_errno("%s%s can't be mounted", place, path);
+        die_errno("cannot mount %s%s", place, path);
     if (strcmp(below(path), ".") == 0)
         open_root();
 }
@@ -94,7 +94,7 @@ static const char *make_above(const char *path, int *above)
         if ((*above = open_inside(part)) < 0) {
             name = make_above(part, above);
             if (mkdirat(*above, name, 0755) != 0)
-                die_errno("%s/%s can't be made", place, part);
+                die_errno("cannot create %s/%s", place, part);
         }
         close(*above);
         *slash = '/';
@@ -102,7 +102,7 @@ static const char *make_above(const char *path, int *above)
     slash = strrchr(part, '/');
     *above = slash == NULL ? open_inside("/") : (*slash = '\0', open_inside(part));
     if (*above < 0)
-        die_errno("%s%s can't be made", place, path);
+        die_errno("cannot create %s%s", place, path);
     return slash == NULL ? part : slash + 1;
 }
 
@@ -111,7 +111,7 @@ static void make_directory(const char *path)
     _cleanup_close_ int above = -1;
     const char *name = make_above(path, &above);
     if (mkdirat(above, name, 0755) != 0 && errno != EEXIST)
-        die_errno("%s%s can't be made", place, path);
+        die_errno("cannot create %s%s", place, path);
 }
 
 static void make_file(const char *path)
@@ -120,7 +120,7 @@ static void make_file(const char *path)
     const char *name = make_above(path, &above);
     _cleanup_close_ int made = openat(above, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (made < 0)
-        die_errno("%s%s can't be made", place, path);
+        die_errno("cannot create %s%s", place, path);
 }
 
 static void link_to(const char *where, const char *path)
@@ -128,7 +128,7 @@ static void link_to(const char *where, const char *path)
     _cleanup_close_ int above = -1;
     const char *name = make_above(path, &above);
     if (symlinkat(where, above, name) != 0)
-        die_errno("%s%s can't be made", place, path);
+        die_errno("cannot create %s%s", place, path);
 }
 
 static void devices(const char *path)
@@ -146,7 +146,7 @@ static void devices(const char *path)
     mounted("devpts", xasprintf("%s/pts", path), MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620");
     _cleanup_close_ int made = target(path);
     if (mkdirat(made, "shm", 0755) != 0 || fchmodat(made, "shm", 01777, 0) != 0)
-        die_errno("%s%s/shm can't be made", place, path);
+        die_errno("cannot create %s%s/shm", place, path);
     for (size_t index = 0; index < sizeof links / sizeof *links; index++)
         link_to(links[index][1], xasprintf("%s/%s", path, links[index][0]));
 }
@@ -158,7 +158,7 @@ static void tried(const char *path, unsigned long long set)
     if (there >= 0 && inside >= 0)
         bound(path, path, set);
     else if (errno != ENOENT && errno != ENOTDIR)
-        die_errno("%s can't be looked at", path);
+        die_errno("cannot examine %s", path);
 }
 
 /* Empty, except for a .gitignore that makes Git ignore it. */
@@ -167,7 +167,7 @@ static void ignored(const char *path)
     mounted("tmpfs", path, MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0555,size=8k,nr_inodes=4");
     _cleanup_close_ int made = target(path);
     if (write_file(made, ".gitignore", "*\n", 2, 0444) != 0)
-        die_errno("%s%s/.gitignore can't be made", place, path);
+        die_errno("cannot create %s%s/.gitignore", place, path);
 }
 
 static void loopback(void)
@@ -175,7 +175,7 @@ static void loopback(void)
     struct ifreq up = {.ifr_name = "lo", .ifr_flags = IFF_UP};
     _cleanup_close_ int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (any < 0 || ioctl(any, SIOCSIFFLAGS, &up) != 0)
-        die_errno("the loopback can't be brought up");
+        die_errno("cannot bring up the loopback");
 }
 
 static const struct step {
@@ -229,7 +229,7 @@ static void take_step(int step, const char *first, const char *second)
         break;
     case TRUSTED:
         if (authorities == NULL)
-            die("the policy reads HTTPS requests, and no proxy runs: start this with \"sandwright run\"");
+            die("the policy reads HTTPS requests, and no proxy is running: start this with \"sandwright run\"");
         bound(xasprintf("%s/%s", authorities, first), second, readonly);
         break;
     default:

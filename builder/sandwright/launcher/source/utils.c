@@ -13,7 +13,7 @@ void *xcalloc(size_t size)
 {
     void *memory = calloc(1, size == 0 ? 1 : size);
     if (memory == NULL)
-        die("there is no memory");
+        die("out of memory");
     return memory;
 }
 
@@ -25,7 +25,7 @@ char *xasprintf(const char *format, ...)
     int length = vasprintf(&made, format, words);
     va_end(words);
     if (length < 0)
-        die("there is no memory");
+        die("out of memory");
     return made;
 }
 
@@ -33,7 +33,7 @@ static void enlarge(struct strv *words, size_t more)
 {
     words->at = reallocarray(words->at, words->count + more + 1, sizeof *words->at);
     if (words->at == NULL)
-        die("there is no memory");
+        die("out of memory");
     words->at[words->count + more] = NULL;
 }
 
@@ -66,7 +66,7 @@ char *read_fd(int file, size_t most, size_t *length)
         size *= size - end < 1024 ? 2 : 1;
         content = realloc(content, size + 1);
         if (content == NULL)
-            die("there is no memory");
+            die("out of memory");
         do
             got = read(file, content + end, (size < most ? size : most) - end);
         while (got < 0 && errno == EINTR);
@@ -151,7 +151,7 @@ char *own_directory(void)
 {
     char *own = read_link(AT_FDCWD, "/proc/self/exe"), *slash = own == NULL ? NULL : strrchr(own, '/');
     if (slash == NULL)
-        die_errno("/proc/self/exe can't be read");
+        die_errno("cannot read /proc/self/exe");
     slash[slash == own ? 1 : 0] = '\0';
     return own;
 }
@@ -196,7 +196,7 @@ int memory_file(const char *name, const void *content, size_t length)
 {
     int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (file < 0 || write(file, content, length) != (ssize_t)length || lseek(file, 0, SEEK_SET) != 0)
-        die_errno("no file can be made in memory");
+        die_errno("cannot create a file in memory");
     return file;
 }
 
@@ -236,7 +236,7 @@ void write_own(const char *path, const char *content)
 {
     _cleanup_close_ int file = open(path, O_WRONLY | O_CLOEXEC);
     if (file < 0 || write(file, content, strlen(content)) != (ssize_t)strlen(content))
-        die_errno("%s can't be written", path);
+        die_errno("cannot write %s", path);
 }
 
 bool replace_file(const char *path, const char *text)

@@ -33,7 +33,7 @@ static void say_identity(void)
     /* Clears the relay's umask: the guest applies its own, and files of the host must not get both. */
     mode_t mask = umask(0);
     if (syscall(SYS_capget, &header, data) != 0)
-        die_errno("the rights of the sandbox can't be read");
+        die_errno("cannot read the sandbox's capabilities");
     struct identity own = {(int32_t)getuid(), (int32_t)getgid(), {data[0].effective, data[1].effective}, (int32_t)mask};
     line_say(out, IDENTITY, &own, sizeof own);
     for (int index = 0; index < count; index++)
@@ -44,7 +44,7 @@ static void say_limits(const char *processes, const char *processors, const char
 {
     struct rlimit own;
     if (getrlimit(RLIMIT_NOFILE, &own) != 0)
-        die_errno("limits can't be read");
+        die_errno("cannot read limits");
     long most = strtol(files, NULL, 10);
     int32_t both[2] = {(int32_t)(own.rlim_cur > INT_MAX ? INT_MAX : own.rlim_cur),
                        (int32_t)(own.rlim_max > INT_MAX ? INT_MAX : own.rlim_max)};
@@ -71,11 +71,11 @@ static bool say_terminal(bool terminal)
     if (!terminal)
         return one_output;
     if (tcgetattr(0, &own.modes) != 0 || ioctl(0, TIOCGWINSZ, &own.size) != 0)
-        die_errno("the terminal can't be read");
+        die_errno("cannot read the settings of the terminal");
     line_say(out, TERMINAL, &own, sizeof own);
     cfmakeraw(&own.modes);
     if (tcsetattr(0, TCSANOW, &own.modes) != 0)
-        die_errno("the terminal can't be set");
+        die_errno("cannot change the settings of the terminal");
     return one_output;
 }
 
@@ -88,10 +88,10 @@ static void say_filter(const char *word)
         return;
     }
     if (fstat(file, &size) != 0)
-        die_errno("the filter can't be read");
+        die_errno("cannot read the seccomp filter");
     char *content = xcalloc((size_t)size.st_size);
     if (pread(file, content, (size_t)size.st_size, 0) != size.st_size)
-        die_errno("the filter can't be read");
+        die_errno("cannot read the seccomp filter");
     line_say(out, FILTER_OF_CALLS, content, (size_t)size.st_size);
     close(file);
 }
@@ -140,9 +140,9 @@ bool vm_handshake(struct bytes *to, const struct vm_plan *plan, bool terminal, c
     if (here != NULL && here->hostname != NULL)
         strncpy(name, here->hostname, sizeof name - 1);
     else if (gethostname(name, sizeof name - 1) != 0)
-        die_errno("the sandbox can't be described");
+        die_errno("cannot describe the sandbox");
     if (getrandom(random, sizeof random, 0) != sizeof random || directory == NULL)
-        die_errno("the sandbox can't be described");
+        die_errno("cannot describe the sandbox");
     line_say(out, ENTROPY, random, sizeof random);
     say_word(HOST_NAME, name);
     say_word(DIRECTORY, directory);

@@ -84,10 +84,10 @@ void vm_start(struct machine *machine, const char *program, const char *memory)
         qemu_prepare(memory);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, lines) != 0 || pipe2(consoles, O_CLOEXEC) != 0 ||
         fcntl(lines[0], F_SETFL, O_NONBLOCK) != 0 || fcntl(consoles[0], F_SETFL, O_NONBLOCK) != 0)
-        die_errno("no pipe can be made");
+        die_errno("cannot create a pipe");
     machine->process = fork();
     if (machine->process < 0)
-        die_errno("no process can be made");
+        die_errno("cannot create a process");
     if (machine->process == 0)
         become_kernel(machine, program, memory, lines[1], consoles[1]);
     close(lines[1]);

@@ -224,7 +224,7 @@ static void relay(void)
     for (long until = milliseconds() + BOOT; !ended && !gone;) {
         long left = ready ? -1 : until - milliseconds();
         if (!ready && left <= 0)
-            die("the kernel of the sandbox doesn't start: %s", vm_last_words());
+            die("the kernel of the sandbox did not start: %s", vm_last_words());
         relay_once((int)left);
     }
     while (bytes_held(&outputs[0]) > 0 || bytes_held(&outputs[1]) > 0)
@@ -260,7 +260,7 @@ static const char *why_ended(void)
     if (!exited && kill(machine.process, SIGKILL) == 0)
         waitpid(machine.process, &last, 0);
     return WIFSIGNALED(last) && WTERMSIG(last) == SIGXFSZ
-               ? "one of its files, as its memory is, would be larger than files may be here (RLIMIT_FSIZE, `ulimit -f`)"
+               ? "a file, such as its memory, exceeds the limit of file sizes (RLIMIT_FSIZE, `ulimit -f`)"
                : vm_last_words();
 }
 
@@ -272,7 +272,7 @@ _Noreturn void vm_relay(const struct vm_plan *plan, char **words)
             die("give a command to run");
     sigfillset(&all);
     if (sigprocmask(SIG_BLOCK, &all, NULL) != 0 || (signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
-        die_errno("signals can't be received");
+        die_errno("cannot receive signals");
     prctl(PR_SET_NAME, "init");
     if (plan != NULL) {
         machine.here = plan;

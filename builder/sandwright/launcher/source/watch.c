@@ -84,7 +84,7 @@ static _Noreturn void end(const char *path, const char *what)
     _exit(REPLACED);
 }
 
-static const char WAS_REPLACED[] = " was replaced on the host while this ran";
+static const char WAS_REPLACED[] = " was replaced on the host during the run";
 
 /* The first record whose mount differs from the plan. Reads the list again if it changed while it was
  * read. */
@@ -143,13 +143,13 @@ static void hold_index(void)
     sigemptyset(&set);
     sigaddset(&set, SIGIO);
     if (sigaction(SIGIO, &action, NULL) != 0 || sigprocmask(SIG_UNBLOCK, &set, NULL) != 0)
-        forbid("signals can't be taken (%s)", strerror(errno));
+        forbid("cannot receive signals (%s)", strerror(errno));
     for (size_t index = 0; index < plan.count; index++)
         if (plan.records[index].rebound)
             git_index = plan.records[index].source;
     const char *fault = git_index == NULL ? NULL : index_hold(git_index, writable);
     if (fault != NULL)
-        forbid("%s", xasprintf("%s can't be trusted, as %s", git_index, fault));
+        forbid("%s", xasprintf("%s cannot be trusted, because %s", git_index, fault));
 }
 
 /* ---- mounts over replaced files */
@@ -201,13 +201,13 @@ static void compare_all(bool inside_too)
         if (wrong == NULL && inside_too && sandbox.mounts >= 0)
             wrong = compare_mounts(false, &where);
         if (where != NULL)
-            end(where, " was mounted inside while this ran, and can be written");
+            end(where, " was mounted inside during the run and is writable");
         if (wrong == NULL)
             return;
         if (!covered_again(&plan.records[wrong - plan.records]))
             end(wrong->target + strlen(root), WAS_REPLACED);
     }
-    end("the mounts", " change again and again");
+    end("the mounts", " changed too often to be checked");
 }
 
 /* Covers the index first, because programs inside must not write to it meanwhile. */
@@ -255,7 +255,7 @@ static bool hide_denied(void)
 static void hide_denied_or_end(void)
 {
     if (!hide_denied())
-        end(appeared + strlen(root), " is denied, and came to be on the host while this ran");
+        end(appeared + strlen(root), " is denied and was created on the host during the run");
 }
 
 /* Ends without an error. The kernel takes milliseconds to close an inotify descriptor (SRCU), so the watch
@@ -263,8 +263,8 @@ static void hide_denied_or_end(void)
 static _Noreturn void leave_well(void)
 {
     if (host.config_locked && options.tells)
-        warn("Git's configuration can't be written inside, as it names programs that the host's Git runs: run that outside, or "
-            "add filesystem.git: [config]");
+        warn("cannot write Git's configuration inside, because it names programs that the host's Git runs: run this "
+             "outside, or add filesystem.git: [config]");
     dup2(host.inotify, 0);
     syscall(SYS_close_range, 1, over - 1, 0);
     syscall(SYS_close_range, over + 1, ~0U, 0);
@@ -357,7 +357,7 @@ static void compare_before(void)
         if (wrong != NULL && (tries == 100 || !covered_again(&plan.records[wrong - plan.records])))
             forbid("%s is not mounted as it was rendered", wrong->target + strlen(root));
         if (wrong == NULL && (tries == 100 || !inside_remove(&inside, where)))
-            forbid("%s was mounted inside, and can be written", where);
+            forbid("%s was mounted inside and is writable", where);
         free(where);
     }
 }
@@ -369,7 +369,7 @@ static void begin(void)
         _exit(ended(0) || (sandbox.handle < 0 && errno == ESRCH) ? 0 : NOT_RUN);
     settle();
     if (!inside_open(sandbox.process, &inside) || !inside_prepare(&inside, &plan))
-        forbid("the sandbox's mounts can't be made private, or the memory of what lies over placeholders limited (%s)",
+        forbid("cannot make the sandbox's mounts private, or limit the memory of mounts on placeholders (%s)",
                strerror(errno));
     hold_placeholders();
     compare_before();
@@ -379,7 +379,7 @@ static void begin(void)
 static void begin_here(void)
 {
     if (!sandbox_is_here())
-        forbid("%s is a place in the namespaces of a sandbox", root);
+        forbid("the namespaces of the root %s belong to another sandbox", root);
     inside.here = true;
     sandbox.mounts = open("/proc/thread-self/mountinfo", O_RDONLY | O_CLOEXEC);
     sandbox.root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -389,7 +389,7 @@ static void begin_here(void)
         each->length = strlen(each->target);
     }
     if (sandbox.mounts < 0 || !inside_private(&inside))
-        forbid("the sandbox's mounts can't be made private (%s)", strerror(errno));
+        forbid("cannot make the sandbox's mounts private (%s)", strerror(errno));
     hold_placeholders();
     compare_before();
 }
@@ -490,7 +490,7 @@ static _Noreturn void watch_sandbox(const struct run *run)
         hold_placeholders();
     hold_index();
     if (!hide_denied())
-        forbid("%s is denied, and came to be on the host after this was rendered: render it again", appeared + strlen(root));
+        forbid("%s is denied and was created on the host after this was rendered: render it again", appeared + strlen(root));
     if (write(over, (char[]){MOUNTED}, 1) != 1)
         _exit(NOT_RUN);
     if (options.pid_file != NULL)
@@ -511,13 +511,13 @@ void watch_start(struct run *run, struct watch *watch)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        die_errno("the mounts can't be watched");
+        die_errno("cannot watch the mounts");
     watch->mounted = false;
     watch->words = memfd_create("words", MFD_CLOEXEC);
     leave_alone(0);
     watch->process = fork_helper(&watch->handle);
     if (watch->words < 0 || watch->process < 0)
-        die_errno("the mounts can't be watched");
+        die_errno("cannot watch the mounts");
     if (watch->process == 0) {
         options = *watch;
         options.tells = !runs_git(run);
@@ -565,7 +565,7 @@ int watch_end(struct watch *watch)
     if (status == 0 || status == NOT_RUN)
         return status;
     if (status < 0 || status > 128)
-        warn(said == SILENT ? "what watches the mounts doesn't answer, as a file system may not: the run is ended"
-                           : "what watches the mounts was ended: so is the run");
+        warn(said == SILENT ? "the mount watch does not answer, perhaps because a file system does not: the run was stopped"
+                           : "the mount watch was killed, so the run was stopped");
     return watch->mounted ? KILLED : NOT_RUN;
 }

@@ -21,7 +21,7 @@ struct index {
     const struct strv *writable;
 };
 
-static const char BROKEN[] = "it is not one that Git writes";
+static const char BROKEN[] = "its format is not Git's";
 
 static uint32_t number_at(const unsigned char *at)
 {
@@ -131,7 +131,7 @@ static const char *read_extensions(const struct index *index)
             return BROKEN;
         size_t size = number_at(name + 4);
         if (memcmp(name, "link", 4) == 0)
-            return "it is a split one, and what it is split from can be written inside (core.splitIndex)";
+            return "it is a split index, and its shared index can be written inside (core.splitIndex)";
         if ((memcmp(name, "IEOT", 4) == 0 && !right_blocks(index, data, size)) ||
             (memcmp(name, "EOIE", 4) == 0 && (size < 4 || number_at(data) != index->at)))
             return BROKEN;

@@ -31,9 +31,9 @@ static const char *fill(struct record *record, char **words)
     while (kind < sizeof KINDS / sizeof *KINDS && strcmp(KINDS[kind], words[0]) != 0)
         kind++;
     if (kind == sizeof KINDS / sizeof *KINDS)
-        return "a kind of mount that is not known";
+        return "unknown kind of mount";
     if (!plain(words[1]) || (words[2][0] != '\0' && !plain(words[2])))
-        return "a path that is not absolute and plain";
+        return "a path that is not absolute and normalized";
     *record = (struct record){.kind = (enum kind)kind, .target = words[1], .source = words[2], .held = -1};
     record->length = strlen(record->target);
     for (const char *flag = words[3]; *flag != '\0'; flag++) {
@@ -46,7 +46,7 @@ static const char *fill(struct record *record, char **words)
         else if (*flag == 'o')
             record->writable = true;
         else
-            return "a flag that is not known";
+            return "unknown flag";
     }
     bool needs = record->watched || kind == READ || kind == WRITE || kind == PLACEHOLDER_FILE;
     return needs && record->source[0] == '\0' ? "a mount without its path on the host" : NULL;
@@ -59,23 +59,23 @@ const char *watch_plan_parse(char *text, size_t length, struct mount_plan *plan)
     plan->records = NULL;
     plan->count = 0;
     if (version == NULL || strcmp(name, "sandwright-mounts") != 0)
-        return "it is no plan of mounts";
+        return "it is not a mount plan";
     if (strcmp(version, "1") != 0)
-        return "it has another version";
+        return "unsupported version";
     size_t words = 0;
     for (const char *each = at; each < end; each++)
         words += *each == '\0';
     if (words % 4 != 0 || words / 4 > MOST || (end > at && end[-1] != '\0'))
-        return "it ends in the middle";
+        return "it is truncated";
     plan->records = calloc(words / 4 + 1, sizeof *plan->records);
     if (plan->records == NULL)
-        return "there is no memory";
+        return "out of memory";
     for (size_t index = 0; index < words / 4; index++) {
         char *record[4];
         for (size_t word = 0; word < 4; word++) {
             record[word] = next_word(&at, end);
             if (record[word] == NULL)
-                return "it ends in the middle";
+                return "it is truncated";
         }
         const char *fault = fill(&plan->records[index], record);
         if (fault != NULL)
@@ -93,6 +93,6 @@ struct mount_plan watch_plan_checked(const struct run *run)
     memcpy(copy, content, length);
     const char *fault = watch_plan_parse(copy, length, &plan);
     if (fault != NULL)
-        die("the plan of mounts can't be used: %s", fault);
+        die("cannot use the mount plan: %s", fault);
     return plan;
 }

@@ -26,7 +26,7 @@ static bool enter_mount_namespace(void)
         return false;
     }
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
-        die_errno("a review workspace needs a user namespace, and none can be made");
+        die_errno("a review workspace needs a user namespace, and none can be created");
     write_own("/proc/self/setgroups", "deny");
     write_own("/proc/self/uid_map", xasprintf("%u %u 1", user, user));
     write_own("/proc/self/gid_map", xasprintf("%u %u 1", group, group));
@@ -51,7 +51,7 @@ static void enter_again(const char *project)
 {
     char *current = getcwd(NULL, 0);
     if ((current == NULL || chdir(current) != 0) && chdir(project) != 0)
-        die_errno("%s can't be entered", project);
+        die_errno("cannot change directory to %s", project);
     free(current);
 }
 
@@ -65,11 +65,11 @@ void workspace_enter(const struct run_document *document)
     char *const *word = words->at;
     bool drops = enter_mount_namespace();
     if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0)
-        die_errno("the mounts of the host can't be kept apart");
+        die_errno("cannot separate mounts of the run from the host's");
     _cleanup_close_ int copy = open_prepared(word[COPY], word[COPY_ID]);
     _cleanup_close_ int project = open_prepared(word[PROJECT], word[PROJECT_ID]);
     if (mount(xasprintf("/proc/self/fd/%d", copy), xasprintf("/proc/self/fd/%d", project), NULL, MS_BIND, NULL) != 0)
-        die_errno("%s can't be mounted at %s", word[COPY], word[PROJECT]);
+        die_errno("cannot mount %s at %s", word[COPY], word[PROJECT]);
     close(open_prepared(word[PROJECT], word[COPY_ID])); /* checks that nothing else is mounted over it */
     enter_again(word[PROJECT]);
     if (drops && (!drop_capabilities() || prctl(PR_SET_DUMPABLE, 1) != 0))

@@ -13,13 +13,13 @@ from sandwright.methods.shared.launched import Launched
 
 @dataclass(frozen=True)
 class Alcless(Launched):
-    """The row of alcless. It has been seen to run with a stand-in only: there was no Mac."""
+    """The method alcless. It has run only with a stand-in, for lack of a Mac."""
 
     name: str = "alcless"
     terminal: Terminal = "controlling"
 
     def programs(self) -> Sequence[str]:
-        """What makes and enters accounts, and what copies."""
+        """The programs that create and enter accounts, and that copy files."""
         return ("alclessctl", "rsync")
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:

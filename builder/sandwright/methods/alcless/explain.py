@@ -31,7 +31,7 @@ class AccountCopy(ReadBack):
     settings: dict[str, ArtifactPosition]
 
     def answer(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:  # noqa: ARG002 - no filter
-        """What the copies decide; outside the project nothing of ours does."""
+        """Answer a question by the copies; outside the project, no rule of ours applies."""
         match question.kind:
             case "read" | "write" | "exec" if is_inside(question.path, self.project):
                 return self._decide_copied_path(question)
@@ -51,7 +51,7 @@ class AccountCopy(ReadBack):
                 return MethodVerdict(allowed=None, because="there is no filter of system calls")
 
     def way_to_proxy(self) -> MethodVerdict:
-        """There is no proxy, and nothing that would hold connections back."""
+        """Allowed: there is no proxy, and nothing restricts connections."""
         return MethodVerdict(allowed=True, because=_NETWORK)
 
     def _decide_copied_path(self, question: Asked) -> MethodVerdict:

@@ -26,12 +26,12 @@ _GRACE = 2.0
 
 @dataclass(frozen=True)
 class Bwrap(Launched):
-    """The row of bubblewrap."""
+    """The method bubblewrap."""
 
     name: str = "bwrap"
 
     def programs(self) -> Sequence[str]:
-        """One."""
+        """The program bwrap."""
         return ("bwrap",)
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
@@ -50,9 +50,9 @@ class Bwrap(Launched):
         )
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by processes
-        """Those that wait for ever to be let go, as all that could do it was killed at once.
+        """Sandboxes that still wait for their start, because all processes that could start them were killed.
 
-        It ends remaining processes within moments.
+        Other processes of bubblewrap end within moments.
         """
         found = [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if _is_forsaken(int(entry.name))]
         deadline = time.monotonic() + _GRACE
@@ -63,7 +63,7 @@ class Bwrap(Launched):
             yield Leftover(self.name, "process", str(each))
 
     def remove(self, leftover: Leftover) -> None:
-        """End it: nothing runs in it yet. Another `cleanup` may have done so meanwhile."""
+        """Kill a waiting sandbox, in which nothing runs yet. Another `cleanup` may have done so already."""
         process = int(leftover.name)
         ended = kill(process, sure=lambda: _is_forsaken(process))
         if not ended and Path(f"/proc/{process}/exe").exists():
@@ -109,7 +109,7 @@ def _is_whole_pipe(process: Path, descriptor: int) -> bool:
 
 
 def explain_failure(failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
-    """What a start that failed means here, and what helps."""
+    """The cause of a failed start on this machine, and the remedy."""
     stderr = failed.output
     if "Creating new namespace failed: Permission denied" in stderr:  # EACCES: security_create_user_ns
         return (

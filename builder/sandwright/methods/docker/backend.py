@@ -18,13 +18,13 @@ _START = "start it: systemctl start docker, or dockerd; or set DOCKER_HOST"
 
 @dataclass(frozen=True)
 class Docker(EngineBackend):
-    """The row of Docker."""
+    """The method docker."""
 
     name: str = "docker"
     package = "dockerd"
 
     def dead(self) -> Preflight | None:
-        """The daemon does not answer."""
+        """The fault that the daemon does not answer, or None."""
         try:
             EngineClient(self.name).ping(timeout=ASKING)
         except CommandFailed as error:
@@ -39,7 +39,7 @@ class Docker(EngineBackend):
         return None
 
     def depends(self, host: MachineFacts) -> Iterator[Question]:
-        """Also on the daemon, which is another one when its socket is."""
+        """Further questions about the daemon's socket, which identifies the daemon."""
         yield from super().depends(host)
         yield "stamp", "/var/run/docker.sock"
         yield "stamp", "/var/run/docker.pid"

@@ -42,7 +42,7 @@ class DevContainer(Enclosure):
     home: str = ""
 
     def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:
-        """Editors put their server into the home, in which nothing of the host's is."""
+        """The reason for a visible home: editors install their server there. It has no files of the host."""
         mount = self.mount_over(question.path, policy.facts) if question.path else None
         if mount is not None and mount.kind == "tmpfs" and mount.target == self.home:
             return "an empty home of the container's, for the editor's server"

@@ -8,5 +8,5 @@ from sandwright.render.artifact import Artifact
 
 
 def render_docker(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """What `render_engine` makes for any engine."""
+    """Render the artifacts as `render_engine` does for any engine."""
     return render_engine(policy, "docker")

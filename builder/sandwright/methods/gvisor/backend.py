@@ -13,16 +13,16 @@ from sandwright.runtime.trial import Failed
 
 @dataclass(frozen=True)
 class Gvisor(Runtime):
-    """The row of runsc."""
+    """The method gvisor, with runsc on the host."""
 
     name: str = "gvisor"
 
     def programs(self) -> Sequence[str]:
-        """One."""
+        """The program runsc."""
         return ("runsc",)
 
     def explained(self, failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
-        """What a start that failed means, and what helps."""
+        """The cause of a failed start, and the remedy."""
         if "unknown platform" in failed.output or "invalid platform" in failed.output:
             return "not-started", f"this runsc has no platform that works here: {failed.output}", ""
         return super().explained(failed, host)

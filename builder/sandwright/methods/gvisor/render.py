@@ -11,7 +11,7 @@ from sandwright.render.artifact import Artifact
 
 
 def render_gvisor(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """What `render_runtime` makes for runsc, and for one with `gvisor.engine` what `render_in_engine` makes.
+    """Render the artifacts with `render_runtime` for runsc, or with `render_in_engine` for `gvisor.engine`.
 
     With `network.mode: proxy` it runs with `--network=host` in a network namespace that `launch` makes, which
     has a loopback and no other interface: the session passes in the port that leads to the proxy.

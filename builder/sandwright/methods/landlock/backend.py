@@ -24,13 +24,13 @@ NEWER = "boot Linux 6.12 or newer, which has version 6"
 
 @dataclass(frozen=True)
 class Landlock(Launched):
-    """The row of Landlock."""
+    """The method landlock."""
 
     name: str = "landlock"
     terminal: Terminal = "controlling"  # the command must not type into ours (CVE-2017-5226)
 
     def render(self, policy: ResolvedPolicy) -> Rendered:
-        """For a trial, which asks for nothing but what can be read: what the method lacks is not tried."""
+        """Render a trial's policy, which asks only for readable paths: other features are not tried."""
         return Rendered(self.name, render_landlock(policy), ())
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
@@ -48,7 +48,7 @@ class Landlock(Launched):
             yield Leftover(self.name, "directory", str(directory))
 
     def remove(self, leftover: Leftover) -> None:
-        """Remove it. Raise CommandFailed when some of it stays."""
+        """Remove the directory. Raise CommandFailed if some of it stays."""
         if Path(leftover.name).name not in {directory.name for directory in abandoned_directories(self.name)}:
             raise HostError(f"{leftover} is not a directory that a run left behind")
         remove_tree(leftover.name)
@@ -60,7 +60,7 @@ READ_ONLY = "{read: [/, $PROJECT], deny: [$PROJECT/hidden]}"
 
 
 def explain_failure(failed: Failed) -> tuple[Code, str, str]:
-    """What a start that failed means here, and what helps."""
+    """The cause of a failed start on this machine, and the remedy."""
     message = failed.output
     if "no Landlock" in message or "has version" in message:
         return "kernel-lacks", message, NEWER

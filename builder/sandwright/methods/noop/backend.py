@@ -11,15 +11,15 @@ from sandwright.methods.shared.launched import Launched, children, signal_all
 
 @dataclass(frozen=True)
 class Noop(Launched):
-    """The row of noop."""
+    """The method noop."""
 
     name: str = "noop"
     terminal: Terminal = "controlling"
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:  # noqa: ARG002
-        """There is no sandbox to start, and it says so."""
+        """Report that there is no sandbox to start."""
         return Preflight(self.name, "ready", "enforces nothing; a policy that names it must give a reason")
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
-        """Signal what the launcher runs: it is a shell, which passes nothing on."""
+        """Signal the launcher's child, because the launcher is a shell, which does not forward signals."""
         return signal_all(children(launcher), number)

@@ -19,12 +19,12 @@ class Unrestricted(ReadBack):
     set_variables: dict[str, ArtifactPosition]
 
     def answer(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:  # noqa: ARG002 - the same anywhere
-        """Yes, whatever is asked."""
+        """Allowed, whatever the question is."""
         position = self.set_variables.get(question.name) if question.kind == "env" else None
         return MethodVerdict(allowed=True, because="noop enforces nothing", position=position)
 
     def way_to_proxy(self) -> MethodVerdict:
-        """Everything can be reached."""
+        """Allowed: every address is reachable."""
         return MethodVerdict(allowed=True, because="noop enforces nothing")
 
 

@@ -10,10 +10,10 @@ from sandwright.methods.shared.runtime_spec.backend import Runtime
 
 @dataclass(frozen=True)
 class Oci(Runtime):
-    """The row of runc and crun."""
+    """The method oci, with runc or crun."""
 
     name: str = "oci"
 
     def programs(self) -> Sequence[str]:
-        """The first that is there is taken."""
+        """The programs runc and crun; the first installed one is used."""
         return ("runc", "crun")

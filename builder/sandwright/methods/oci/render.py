@@ -8,5 +8,5 @@ from sandwright.render.artifact import Artifact
 
 
 def render_oci(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """What `render_runtime` makes for any runtime."""
+    """Render the artifacts as `render_runtime` does for any runtime."""
     return render_runtime(policy, gvisor=False)

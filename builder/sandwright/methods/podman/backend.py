@@ -32,13 +32,13 @@ _NO_PROGRAM = "slirp4netns (Podman 4) or pasta (Podman 5)"
 
 @dataclass(frozen=True)
 class Podman(EngineBackend):
-    """The row of Podman, which has no daemon."""
+    """The method podman, which has no daemon."""
 
     name: str = "podman"
     package = "podman"
 
     def programs(self) -> Sequence[str]:
-        """It starts a runtime."""
+        """The programs of the engine, and a runtime."""
         return ("podman", "runc", "crun")
 
     def settings(self, host: MachineFacts) -> Mapping[str, str]:
@@ -50,7 +50,7 @@ class Podman(EngineBackend):
         return {_CONFIGURATION: str(data_path("oci", "podman-runc.conf"))}
 
     def depends(self, host: MachineFacts) -> Iterator[Question]:
-        """Also on a configuration that the caller names."""
+        """Further questions about the configuration that the caller names."""
         yield from super().depends(host)
         for folder in ("/usr/share", "/etc", str(Path("~/.config").expanduser())):
             yield "content", f"{folder}/containers/containers.conf"  # names the runtime (containers.conf(5))
@@ -62,7 +62,10 @@ class Podman(EngineBackend):
         yield "status", TUN
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
-        """As all engines. Without root it also reports missing network programs; the trial has no network."""
+        """Start a trial as for all engines.
+
+        Without root, also report missing network programs, which the trial does not need.
+        """
         found = super().preflight(host, limit=limit)
         found = replace(found, runtime=self.runtime_version(host)) if found.ready else found
         lacking = () if host.is_root else tuple(_missing_parts(host))
@@ -76,7 +79,7 @@ class Podman(EngineBackend):
         )
 
     def explained(self, failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
-        """Also settings of user namespaces: without root it creates one before anything else."""
+        """The cause of a failed start, including settings of user namespaces, needed without root."""
         return (None if host.is_root else namespace_obstacle(host)) or super().explained(failed, host)
 
     def end_unknown(self, directory: Path) -> None:

@@ -8,5 +8,5 @@ from sandwright.render.artifact import Artifact
 
 
 def render_podman(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """What `render_engine` makes for any engine; callers keep their numbers inside, also without root."""
+    """Render the artifacts as `render_engine` does; callers keep their IDs inside, also without root."""
     return render_engine(policy, "podman")

@@ -16,17 +16,17 @@ PROGRAM = "sandbox-exec"
 
 @dataclass(frozen=True)
 class Seatbelt(Launched):
-    """The row of Seatbelt. It has not been seen to run: there was no Mac."""
+    """The method seatbelt. It has never run, for lack of a Mac."""
 
     name: str = "seatbelt"
     terminal: Terminal = "controlling"
 
     def programs(self) -> Sequence[str]:
-        """One, of the system."""
+        """The program sandbox-exec of macOS."""
         return (PROGRAM,)
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
-        """Start it on macOS; say elsewhere that it is not there, and what answers instead."""
+        """Start a sandbox on macOS; elsewhere, report that there is none, and name the simulation."""
         if host.os != "darwin":
             message = f"Seatbelt is macOS'; this is {host.os}"
             return Preflight(
@@ -38,7 +38,7 @@ class Seatbelt(Launched):
         return judged(self.name, try_out(self, HOST_ROOT, limit=limit), _explain_failure)
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
-        """Signal what the launcher runs: it is a shell, which passes nothing on."""
+        """Signal the launcher's child, because the launcher is a shell, which does not forward signals."""
         return signal_all(children(launcher), number)
 
 

@@ -37,7 +37,7 @@ _VNODES: dict[EntryKind, str] = {
 
 @dataclass(frozen=True)
 class ReadProfile(ReadBack):
-    """A profile that has run, and what the launcher passes on."""
+    """A profile that was evaluated, and the variables that the launcher passes on."""
 
     evaluator: Evaluator
     policy: ResolvedPolicy
@@ -45,7 +45,7 @@ class ReadProfile(ReadBack):
     set_variables: dict[str, ArtifactPosition]
 
     def answer(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:  # noqa: ARG002 - no architecture
-        """What it decides, on the host of `facts`."""
+        """Answer a question, on the host of `facts`."""
         match question.kind:
             case "read" | "write" | "exec":
                 hidden = next(self._hidden_links(question, facts), None)
@@ -67,7 +67,7 @@ class ReadProfile(ReadBack):
                 )
 
     def can_move(self, path: str, facts: HostFacts) -> bool | None:  # noqa: ARG002 - whatever is there
-        """Whether it can be renamed: macOS asks whether the old name may be removed."""
+        """Whether a path can be renamed: macOS checks whether the old name may be removed."""
         resource: Resource = {"path": self._path_on_macos(path), "vnode-type": "DIRECTORY"}
         return _evaluate_operation(self.evaluator, "file-write-unlink", resource).allowed
 
@@ -126,11 +126,11 @@ class ReadProfile(ReadBack):
         return native(path, self.policy)
 
     def why_stricter(self, policy: ResolvedPolicy, question: Asked) -> str:
-        """A directory on the way to something restricted keeps its name."""
+        """The reason for a stricter answer: parent directories of restricted paths keep their names."""
         return _why_pinned(policy, question)
 
     def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:  # noqa: ARG002
-        """Names at the root are read at each start of a program."""
+        """The reason for a looser answer: programs read the names in the root directory when they start."""
         if question.kind == "read" and question.path == "/":
             return "getcwd(3) and dyld read the names at the root; nothing else is read there"
         return ""

@@ -44,7 +44,7 @@ class SeatbeltStatement:
 
 @dataclass
 class Places:
-    """All that a profile says of paths.
+    """The statements of a profile about paths.
 
     `statements` are in order. `names` are patterns of protected names, `folders` those of the directories on
     the way to them, by number. `pinned` can't be removed, renamed or put in place. `kept` can't be removed or
@@ -60,7 +60,7 @@ class Places:
 
 
 def places(policy: ResolvedPolicy) -> Places:
-    """What a policy says of paths. Takes time in proportion to the number of rules."""
+    """The statements for a policy's path rules. Takes time in proportion to the number of rules."""
     return _Placing(policy).run()
 
 

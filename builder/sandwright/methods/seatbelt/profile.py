@@ -110,7 +110,7 @@ def seatbelt_profile(policy: ResolvedPolicy) -> Artifact:
 
 
 def tag(policy: ResolvedPolicy) -> str:
-    """What denials of this project's sandbox are logged with."""
+    """The tag with which macOS logs denials of this project's sandbox."""
     project = hashlib.sha256(policy.facts.project.encode("utf-8", "surrogateescape"))
     return f"sandwright-{project.hexdigest()[:12]}"
 

@@ -39,18 +39,18 @@ PROFILES = "/sys/kernel/security/apparmor/policy/profiles"
 
 @dataclass(frozen=True)
 class Launched:
-    """What starts a method's sandboxes by the launcher that the method renders."""
+    """A backend that starts sandboxes with the launcher that the method renders."""
 
     name: str
 
     terminal: Terminal = "passed"
 
     def render(self, policy: ResolvedPolicy) -> Rendered:
-        """The artifacts for a trial's policy."""
+        """Render the policy of a trial."""
         return render_for_trial(policy, self.name)
 
     def wrap(self, directory: Path, argv: Sequence[str], *, terminal: bool = False) -> tuple[str, ...]:  # noqa: ARG002
-        """The launcher, and the words behind it."""
+        """The command line of the launcher."""
         return (f"{directory}/{LAUNCHER}", *argv)
 
     def environment(
@@ -60,15 +60,15 @@ class Launched:
         *,
         notify: Notify = quiet,  # noqa: ARG002
     ) -> Mapping[str, str]:
-        """Nothing."""
+        """No variables."""
         return {}
 
     def programs(self) -> Sequence[str]:
-        """The programs that it is started with."""
+        """The programs that the launcher starts."""
         return ()
 
     def depends(self, host: MachineFacts) -> Iterator[Question]:
-        """The kernel and its settings, who we are, and the programs."""
+        """Questions about the kernel, its settings, this user, and the programs."""
         yield "machine", ""
         yield "content", "/proc/sys/kernel/osrelease"
         for path in SETTINGS:
@@ -83,37 +83,37 @@ class Launched:
                 yield "stamp", host.programs[name]
 
     def send_signal(self, launcher: int, number: int) -> Delivery:
-        """Signal the launcher, which knows who is meant."""
+        """Signal the launcher, which forwards the signal."""
         return signal_all([launcher], number)
 
     def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:  # noqa: ARG002
-        """Nothing: what the kernel keeps of a sandbox goes with its processes."""
+        """None: the kernel removes everything of a sandbox together with its processes."""
         return ()
 
     def remove(self, leftover: Leftover) -> None:
-        """There is nothing to remove."""
+        """Nothing is left, so do nothing."""
         raise HostError(f"{leftover} can't be removed")
 
     def canary(
         self,
         policy: ResolvedPolicy,  # noqa: ARG002
     ) -> contextlib.AbstractContextManager[RemoteCanary | None]:
-        """None: sandboxes run here."""
+        """None, because sandboxes run on this machine."""
         return contextlib.nullcontext()
 
     def purge(self, policy: ResolvedPolicy) -> None:
-        """There is nothing to remove."""
+        """Nothing is kept, so do nothing."""
 
     def owner(self, policy: ResolvedPolicy) -> int:
-        """The caller."""
+        """The user ID of the caller."""
         return policy.facts.uid
 
     def without_image(self) -> Preflight | None:
-        """Nothing: whether an image is missing is found out by others."""
+        """None: methods that need an image override this."""
         return None
 
     def runtime_version(self, host: MachineFacts) -> str:  # noqa: ARG002
-        """Nothing: there is no runtime behind it."""
+        """Empty, because there is no runtime."""
         return ""
 
 

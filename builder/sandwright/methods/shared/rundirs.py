@@ -33,7 +33,7 @@ def abandoned_directories(method: str) -> Iterator[Path]:
 
 
 def unowned_directories() -> Iterator[Path]:
-    """Directories that say of no method: who made or removed them was killed at that.
+    """Run directories without a method, because the process that created or removed them was killed.
 
     `owner` is the first and the last thing in one, so there is nothing else in it.
     """
@@ -47,7 +47,7 @@ def unowned_directories() -> Iterator[Path]:
 
 
 def remove_unowned(directory: Path) -> bool:
-    """Remove one, if it still is; give whether it has gone."""
+    """Remove such a directory, if it is still without a method; return whether it is gone."""
     if directory in unowned_directories():
         with suppress(OSError):
             (directory / OWNER).unlink(missing_ok=True)

@@ -62,7 +62,7 @@ _ENGINES = frozenset({"docker", "podman"})
 
 @dataclass(frozen=True)
 class ShimPlace:
-    """How a sandbox gets to its bridge. `directory`: where it sees it; `path`: what goes first on PATH."""
+    """The way of a sandbox to its bridge. `directory` is its path inside; `path` goes first on PATH."""
 
     directory: str
     reach: Reach
@@ -94,7 +94,7 @@ def lists_changes(policy: ResolvedPolicy, method: str) -> bool:
 
 
 def shim_plan(policy: ResolvedPolicy, method: str) -> ShimPlan:
-    """What a launcher has to know; not `enabled` without shims.
+    """The section `shims` of a launch plan; not `enabled` without shims.
 
     `place` is where the directory is seen, None for its own path; `loopback` how it is reached. `search` is
     the PATH behind the shims, None for that of the host; containers put them in front of whatever PATH they

@@ -34,11 +34,11 @@ IMAGE_ROOT = "{read: [$PROJECT], deny: [$PROJECT/hidden]}"
 
 
 class Triable(Protocol):
-    """What can be tried out: it renders policies, and knows how its launcher is started."""
+    """A backend that can be tried out: it renders policies and starts the launcher."""
 
     @property
     def name(self) -> str:
-        """What a policy calls it."""
+        """The method's name in a policy."""
         ...
 
     def render(self, policy: ResolvedPolicy) -> Rendered:
@@ -114,7 +114,10 @@ def _hidden_file_leak(hidden: bytes, denied: ProbeAnswer) -> str:
 
 
 def without_ptrace(method: str, lost: str) -> Preflight | None:
-    """That a method cannot work as ptrace(2) is off; None where it is on. `lost` is what needs it."""
+    """The fault that ptrace(2) is off, without which a method cannot work; None if it is on.
+
+    `lost` names the feature that needs it.
+    """
     try:
         scope = Path(launched.YAMA).read_text().strip()
     except OSError:  # there is no Yama
@@ -126,7 +129,7 @@ def without_ptrace(method: str, lost: str) -> Preflight | None:
 
 
 def judged(method: str, failed: Failed | None, explain: Explain) -> Preflight:
-    """What a trial says of a method."""
+    """The preflight result of a failed trial."""
     if failed is None:
         return Preflight(method, "ready")
     if failed.code != "not-started":

@@ -38,7 +38,7 @@ class AccessList:
     groups: Mapping[int, int] = field(default_factory=dict)
 
     def granting(self, uid: int, permissions: int) -> AccessList:
-        """The same, and a user has `permissions`. What the mask kept from others it goes on keeping."""
+        """The list with `permissions` for a user. The mask restricts other entries as before."""
         bound = 7 if self.mask is None else self.mask
         users = {each: entry_permissions & bound for each, entry_permissions in self.users.items()} | {
             uid: permissions
@@ -51,7 +51,7 @@ class AccessList:
         return replace(self, group=group, mask=mask, users=users, groups=groups)
 
     def without(self, uid: int) -> AccessList:
-        """The same without a user. Other users' rights stay."""
+        """The list without a user. The rights of other users stay."""
         users = {each: entry_permissions for each, entry_permissions in self.users.items() if each != uid}
         if not users and not self.groups and self.mask is not None:
             return replace(self, group=self.group & self.mask, mask=None, users={})

@@ -35,13 +35,13 @@ def account_uid(policy: ResolvedPolicy) -> int:
 
 @dataclass(frozen=True)
 class User(Launched):
-    """The row of an account on Linux."""
+    """The method user: a dedicated account on Linux."""
 
     name: str = "user"
     terminal: Terminal = "controlling"  # the account must not type into ours (CVE-2017-5226)
 
     def owner(self, policy: ResolvedPolicy) -> int:
-        """The project's account. Raise NoAccount."""
+        """The user ID of the project's account. Raise NoAccount."""
         return account_uid(policy)
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
@@ -54,7 +54,7 @@ class User(Launched):
             )
         if off := without_ptrace(self.name, "programs inside could create no symbolic link"):
             return off
-        found = judged(self.name, try_out(_Trial(), HOST_ROOT, limit=limit), _explain_failure)
+        found = judged(self.name, try_out(_Trial(), HOST_ROOT, limit=limit), explain_failure)
         each = "each project needs an account, set up once"
         return Preflight(self.name, "ready", each, SET_UP) if found.ready else found
 
@@ -65,7 +65,7 @@ class User(Launched):
         *,
         notify: Notify = quiet,  # noqa: ARG002
     ) -> Mapping[str, str]:
-        """Nothing; but the account has to be there. Raise NoAccount."""
+        """No variables; but the account must exist. Raise NoAccount."""
         if inputs is not None:
             inputs.kind_behind(account_of(policy).place)
         account_uid(policy)
@@ -90,7 +90,7 @@ class _Trial(User):
 
 
 def without_root(host: MachineFacts) -> str:
-    """Why nothing can be done as root here; empty when it can."""
+    """The reason why nothing can be done as root here; empty if it can."""
     if host.is_root:
         return ""
     if process.find("sudo") is None:
@@ -105,14 +105,15 @@ def _walk_tree(directory: Path) -> Iterator[Path]:
     yield from directory.rglob("*")
 
 
-def _explain_failure(failed: Failed) -> tuple[Code, str, str]:
+def explain_failure(failed: Failed) -> tuple[Code, str, str]:
+    """The cause of a failed start on this machine, and the remedy."""
     message = failed.output
-    if "no namespaces" in message:
+    if "cannot create namespaces" in message:
         return (
             "container-filter",
             message,
             "run the container around it with CAP_SYS_ADMIN and a filter that allows unshare",
         )
-    if "can't be mounted" in message:
+    if "cannot mount" in message:
         return "container-filter", message, "give the container around it the right to mount"
     return "not-started", message, ""

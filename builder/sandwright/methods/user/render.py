@@ -48,7 +48,7 @@ def account_for(project: str, uid: int) -> DedicatedAccount:
 
 
 def account_digest(project: str, uid: int) -> str:
-    """What names what belongs to a project and a user."""
+    """The digest that identifies a project and a user in names."""
     return hashlib.sha256(f"{uid}:{project}".encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -63,7 +63,10 @@ def render_user(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
 
 
 def render_for(policy: ResolvedPolicy, account: DedicatedAccount) -> tuple[Artifact, ...]:
-    """The same for any account; one whose home is empty has none. Raise like `render_bwrap`."""
+    """Render the artifacts for any account; an account with an empty home has none.
+
+    Raise like `render_bwrap`.
+    """
     plan = mount_plan(policy, root="host")
     places = name_places(policy)
     over = (word for name, directory in places.items() for word in ("beside", name, directory))

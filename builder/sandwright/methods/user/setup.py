@@ -48,13 +48,13 @@ class SharedTrees:
 
     @property
     def trees(self) -> tuple[Path, ...]:
-        """All that is shared with the account."""
+        """All directories that are shared with the account."""
         return (self.project, *self.others)
 
 
 @dataclass(frozen=True)
 class AccountStep:
-    """One thing that a plan does. `does` gives what the person should know afterwards."""
+    """One step of a plan. `does` returns messages for the user."""
 
     says: tuple[str, ...]
     does: Callable[[], Sequence[str]]
@@ -71,7 +71,7 @@ class AccountStep:
 
 @dataclass(frozen=True)
 class AccountPlan:
-    """Steps in order; none when there is nothing to do."""
+    """A list of steps, which is empty if there is nothing to do."""
 
     account: str
     steps: tuple[AccountStep, ...] = field(default=())
@@ -89,14 +89,14 @@ class AccountPlan:
 
 
 def plan_account(account: DedicatedAccount, workspace: SharedTrees) -> AccountPlan:
-    """What makes an account, or what of it is missing. Raise UsageError for what can't be shared."""
+    """Plan the creation of an account, or of its missing parts. Raise UsageError for what can't be shared."""
     for tree in workspace.trees:
         _check_tree(tree)
     return AccountPlan(account.name, tuple(_making(account, workspace)))
 
 
 def plan_removal(account: DedicatedAccount) -> AccountPlan:
-    """What takes an account away. Raise UsageError where none is, HostError while something of it runs."""
+    """Plan the removal of an account. Raise UsageError if there is none, HostError if it has processes."""
     uid = uid_of(account.name)
     record = _read_account_record(account)
     if uid is None and record is None:

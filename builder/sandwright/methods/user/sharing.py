@@ -27,12 +27,12 @@ _CROWDED = "a file has other names elsewhere, and may be another user's"
 
 @dataclass
 class Left:
-    """What was passed over, by reason."""
+    """The skipped files, by reason."""
 
     reasons: dict[str, int]
 
     def add(self, reason: str) -> None:
-        """One more."""
+        """Count one more skipped file."""
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
     def describe(self) -> list[str]:
@@ -65,7 +65,7 @@ def share(tree: Path, uid: int, closed: Collection[str] = ()) -> list[str]:
 
 
 def unshare(tree: Path, uid: int) -> list[str]:
-    """Take back what `share` gave. Give what was left as it is."""
+    """Revoke the rights that `share` granted. Return the skipped files."""
     owner = tree.stat().st_uid
 
     def change(descriptor: int, status: os.stat_result) -> None:
@@ -87,7 +87,7 @@ def let_through(directory: Path, uid: int) -> None:
 
 
 def keep_out(directory: Path, uid: int) -> None:
-    """Take that back."""
+    """Revoke the right that `let_through` granted."""
     _on_one(directory, lambda here: here.without(uid))
 
 
@@ -101,7 +101,7 @@ def can_traverse(directory: Path, uid: int) -> bool:
 
 
 def read_acl(path: Path) -> AccessList:
-    """What holds for a file or directory. Raise OSError."""
+    """The access list of a file or directory. Raise OSError."""
     try:
         return acl.decode_acl(os.getxattr(path, ACCESS))
     except OSError as error:

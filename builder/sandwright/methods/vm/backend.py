@@ -21,7 +21,7 @@ from sandwright.setup.requirements import how_to_get
 
 @dataclass(frozen=True)
 class Vm(Bwrap):
-    """The row of User-Mode Linux. The leftovers of a run are those of bubblewrap."""
+    """The method vm: User-Mode Linux under bubblewrap. The leftovers of a run are those of bubblewrap."""
 
     name: str = "vm"
 
@@ -40,7 +40,7 @@ class Vm(Bwrap):
         return judged(self.name, try_out(self, HOST_ROOT, limit=limit, environment=self.trial()), explain)
 
     def lacking(self, host: MachineFacts) -> Preflight | None:
-        """What isn't there."""
+        """The fault for a missing program, or None."""
         return _missing_program(self.name, self.programs(), host)
 
     def trial(self) -> Mapping[str, str]:
@@ -50,16 +50,16 @@ class Vm(Bwrap):
 
 @dataclass(frozen=True)
 class VmLandlock(Landlock):
-    """The same under Landlock, where no namespace can be made."""
+    """The method vm under Landlock, where no namespace can be created."""
 
     name: str = "vm-landlock"
 
     def render(self, policy: ResolvedPolicy) -> Rendered:
-        """As for other methods, and unlike Landlock's."""
+        """Render like other methods, and unlike the method landlock."""
         return render_for_trial(policy, self.name)
 
     def programs(self) -> Sequence[str]:
-        """The kernel."""
+        """The kernel's program."""
         return (KERNEL,)
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
@@ -69,7 +69,7 @@ class VmLandlock(Landlock):
         return judged(self.name, try_out(self, HOST_ROOT, limit=limit), explained_by_landlock)
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002
-        """Nothing: the launcher's part of it is Landlock's, which names what that leaves."""
+        """None: the backend of Landlock reports what the launcher leaves."""
         return iter(())
 
 

@@ -64,13 +64,13 @@ class LandlockRules(Enclosure):
     """The rules of the kernel's process, behind the supervisor that makes its calls."""
 
     def answer(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:
-        """What they grant of files, as all else is the supervisor's."""
+        """Answer a question about files by the rules; the supervisor decides about everything else."""
         if question.kind in ("read", "write"):
             return super().answer(question, facts, arch)
         return MethodVerdict(allowed=None, because="the supervisor decides")
 
     def can_move(self, path: str, facts: HostFacts) -> None:
-        """Not known: the supervisor moves mount points nowhere."""
+        """None for unknown: the supervisor moves no mount points."""
 
     def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:
         """Landlock grants all of a directory that may be written, and of /proc."""

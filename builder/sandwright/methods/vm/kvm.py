@@ -49,30 +49,33 @@ EXPECTED_KVM: Mapping[str, Answers] = {
 
 
 def render_vm_kvm(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
-    """What `render_vm` does, for QEMU's machine. Raise like it."""
+    """Render the artifacts as `render_vm` does, for a machine of QEMU. Raise like `render_vm`."""
     return render_vm(policy, kernel=QEMU, accelerator="kvm")
 
 
 @dataclass(frozen=True)
 class VmKvm(Vm):
-    """The row of QEMU. The leftovers of a run are those of bubblewrap."""
+    """The method vm with QEMU and KVM. The leftovers of a run are those of bubblewrap."""
 
     name: str = "vm-kvm"
 
     def programs(self) -> Sequence[str]:
-        """bubblewrap, and QEMU."""
+        """The programs bwrap and QEMU."""
         return ("bwrap", QEMU)
 
     def environment(
         self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, notify: Notify = quiet
     ) -> Mapping[str, str]:
-        """Where the machine lies, which is made first if it is not there. Raise HostError like `machine`."""
+        """The variable with the directory of the machine, which is created if it does not exist.
+
+        Raise HostError like `machine`.
+        """
         if inputs is not None:
             inputs.program(QEMU)
         return {MACHINE: str(machine(memory(policy), notify=notify))}
 
     def trial(self) -> Mapping[str, str]:
-        """The same for the policy of a trial, which limits nothing. Raise like `machine`."""
+        """The variable for a trial's policy, which has no limits. Raise like `machine`."""
         return {MACHINE: str(machine(memory(None)))}
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:

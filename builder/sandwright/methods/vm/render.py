@@ -82,13 +82,13 @@ def guest_program() -> Artifact:
 
 
 def needs_amd64(policy: ResolvedPolicy) -> None:
-    """Raise RenderError for another processor."""
+    """Raise RenderError for any other processor than amd64."""
     if architecture(policy) != "amd64":
         raise RenderError("vm runs on amd64 only")
 
 
 def machine_plan(policy: ResolvedPolicy) -> MachinePlan:
-    """What the launcher's plan says of that kernel, whatever is around it. Raise like `render_vm`."""
+    """The section `vm` of a launch plan, under any outer sandbox. Raise like `render_vm`."""
     cpus = policy.resources.cpus
     return MachinePlan(
         memory=memory(policy),

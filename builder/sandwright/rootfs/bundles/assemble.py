@@ -18,13 +18,13 @@ from sandwright.rootfs.minimal.selection import Question
 
 @dataclass(frozen=True)
 class BundleReport:
-    """What was made of which image, and everything about it that is not as the image has it.
+    """The report about a bundle: its image, and all deviations from that image.
 
-    `changes` were made to the root file system for mount points; `stripped` are labels that did not
-    become annotations; `notes` are lines for a person. `changed` is false when all was there already. For
-    a minimal bundle, `sizes` are those of the full root and the minimal one, `loaded_late` libraries that
-    are loaded at run time, `missing` what kept files name and the image doesn't have, and `questions` what
-    can't be known from files.
+    `changes` were made to the root file system for mount points; `stripped` are labels that did not become
+    annotations; `notes` are lines for a person. `changed` is false when all was there already. For a minimal
+    bundle, `sizes` are those of the full root and the minimal one, `loaded_late` libraries that are loaded at
+    run time, `missing` what kept files name and the image doesn't have, and `questions` what can't be known
+    from files.
     """
 
     bundle: Path

@@ -34,13 +34,13 @@ class CallerIds:
 
 @dataclass(frozen=True)
 class BundleOptions:
-    """What the caller wants other than the image says.
+    """The caller's changes to the image's configuration.
 
-    `command` replaces entrypoint and arguments of the image; `arguments` replaces only its arguments.
-    None keeps them. `environment` wins over the image's. `mounts` come after the baseline's and replace
-    those with the same destination. `capabilities` names a set of the baseline. With `terminal`, the
-    runtime makes a terminal. `writable` makes the root writable. With it, or with `embed_root`, the root is
-    in the bundle; otherwise bundles share it.
+    `command` replaces entrypoint and arguments of the image; `arguments` replaces only its arguments. None
+    keeps them. `environment` wins over the image's. `mounts` come after the baseline's and replace those with
+    the same destination. `capabilities` names a set of the baseline. With `terminal`, the runtime makes a
+    terminal. `writable` makes the root writable. With it, or with `embed_root`, the root is in the bundle;
+    otherwise bundles share it.
     """
 
     command: tuple[str, ...] | None = None

@@ -30,7 +30,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True, order=True)
 class RootfsChange:
-    """What was done about one path.
+    """A change at one path.
 
     `created` where nothing was, `replaced` where something else stood, `contained` where the image's links
     lead elsewhere inside the root, `hidden` where a volume lies over files.

@@ -20,7 +20,7 @@ class ImageCandidate:
     digests: tuple[str, ...] = ()
 
     def answers_to(self, ref: str) -> bool:
-        """Whether `ref` is a digest or a name of it; registry and the tag `latest` may be left out."""
+        """Whether `ref` is a digest or name of the image; registry and the tag `latest` may be left out."""
         if ref in (self.digest, *self.digests):
             return True
         return any(

@@ -44,14 +44,14 @@ _MUSL_ARCHES = {(64, 62): b"x86_64", (64, 183): b"aarch64", (32, 3): b"i386", (3
 
 @dataclass(frozen=True)
 class LoadedObject:
-    """A file in the order of loading: `path` as the loader came to it, and who asked for it."""
+    """A file in the order of loading: `path` as the loader came to it, and the object that needs it."""
 
     path: bytes
     elf: Elf
     parent: LoadedObject | None = None
 
     def chain(self) -> Iterator[LoadedObject]:
-        """The object itself, then those that led to it."""
+        """The object itself, followed by the objects that led to it."""
         current: LoadedObject | None = self
         while current is not None:
             yield current
@@ -79,7 +79,7 @@ class DynamicLoader:
         self._cache = _read_cache(root)
 
     def elf(self, path: bytes) -> Elf | None:
-        """What the file at `path` says of itself; None for no ELF file. Raise Malformed for a broken one.
+        """The headers of the file at `path`; None if it is not an ELF file. Raise Malformed for a broken one.
 
         Raise BuildError when all of them say more than is kept.
         """

@@ -12,7 +12,7 @@ from sandwright.rootfs.securejoin import ResolvedPath, Root
 
 
 class Ledger:
-    """The books of one selection. `new` are kept paths that were not examined yet, oldest first."""
+    """The state of one selection. `new` are kept paths that were not examined yet, oldest first."""
 
     def __init__(self, root: Root, drop: Iterable[bytes]) -> None:
         """`drop` are patterns of paths that are never kept."""
@@ -54,24 +54,24 @@ class Ledger:
         return target
 
     def leave_out(self, path: bytes, why: str) -> None:
-        """`path` belongs to something that is kept, and is not, unless something else keeps it."""
+        """Record that `path` belongs to something kept but is left out, unless something else keeps it."""
         self._left_out.setdefault(path, why)
 
     def miss(self, asker: bytes, name: bytes, what: str) -> None:
-        """`asker`, which is kept, names something that can't be had."""
+        """Record that `asker`, which is kept, needs something that does not exist."""
         self._missing.setdefault((asker, name), what)
 
     def missed_by(self, askers: set[bytes]) -> list[str]:
-        """What those of `askers` name and can't have."""
+        """The missing things that any of `askers` needs."""
         found = [(asker, what) for (asker, _), what in self._missing.items() if asker in askers]
         return [f"{path_text(asker)}: {what}" for asker, what in found]
 
     def ask(self, about: str, raised_by: bytes, among: bytes = b"") -> None:
-        """Something is open as long as not all that matches the pattern `among` is kept; without, always."""
+        """Record a question, open until all matches of the pattern `among` are kept; without it, always."""
         self._asked.setdefault((about, among), {})[raised_by] = None
 
     def selection(self, programs: Iterable[bytes]) -> Selection:
-        """The state of things."""
+        """The selection so far."""
         reasons = {path: tuple(self._kept[path]) for path in sorted(self._kept)}
         return Selection(
             programs=tuple(programs),

@@ -11,7 +11,7 @@ from sandwright.rootfs.minimal.ldso import DynamicLoader, FoundLibrary, LoadedOb
 
 @dataclass(frozen=True)
 class LibraryLookup:
-    """`asker` names the library `name`; `found` are the files it may become, none if it can't be found.
+    """A library `name` that `asker` needs; `found` are the candidate files, empty if there is none.
 
     An `optional` one is taken when it is there.
     """

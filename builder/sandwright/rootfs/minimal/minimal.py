@@ -42,12 +42,12 @@ from sandwright.rootfs.unpacking.store import encode, explained, write_atomicall
 
 @dataclass(frozen=True)
 class MinimalOptions:
-    """What a minimal root shall hold.
+    """The wanted contents of a minimal root.
 
-    `programs` are absolute paths, or names for the image's PATH. `keep` are paths and patterns (`*`,
-    `**`) whose files are kept too, `drop` those that never are. `trace` are command lines that are run in
-    the full root to see what they use. `dependencies` adds the data of the packages that the programs'
-    packages depend on.
+    `programs` are absolute paths, or names for the image's PATH. `keep` are paths and patterns (`*`, `**`)
+    whose files are kept too, `drop` those that never are. `trace` are command lines that are run in the full
+    root to see what they use. `dependencies` adds the data of the packages that the programs' packages depend
+    on.
     """
 
     programs: tuple[str, ...]

@@ -26,7 +26,7 @@ class KeepRule:
 
 @dataclass(frozen=True)
 class KeepRules:
-    """All of them.
+    """All rules that ship.
 
     `leave` pairs patterns with reasons; `imports` say what calling functions leaves open, where the image has
     files of a pattern.

@@ -22,7 +22,7 @@ class Script:
 
 
 def read_script(head: bytes) -> Script | None:
-    """What the first bytes of a file say; None when it is no script, or its first line says nothing."""
+    """Parse the first bytes of a script; None if they are not a script's, or its first line is empty."""
     if not head.startswith(b"#!"):
         return None
     line = head[2:LONGEST_LINE].partition(b"\n")[0].strip(b" \t\r")

@@ -29,7 +29,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Question:
-    """What can't be known from files: `about` what, and the kept files (or paths) that raise it."""
+    """A question that files cannot answer: its subject, and the kept files (or paths) that raise it."""
 
     about: str
     raised_by: tuple[bytes, ...]
@@ -37,11 +37,11 @@ class Question:
 
 @dataclass(frozen=True)
 class Selection:
-    """The outcome. `kept` maps each path to the reasons that led to it, the first first.
+    """The result of a selection. `kept` maps each path to the reasons that led to it, the first first.
 
     `left_out` are paths that belong to something kept and were not, with the reason; `missing` are things
-    that a kept file names and the image doesn't have. Parent directories are not listed: kept files
-    bring them along.
+    that a kept file names and the image doesn't have. Parent directories are not listed: kept files bring
+    them along.
     """
 
     programs: tuple[bytes, ...]
@@ -57,7 +57,7 @@ class Selection:
         return tuple(late)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: names as text, bytes that are no UTF-8 escaped."""
+        """The selection for JSON: names as text, with escapes for bytes that are not UTF-8."""
         return {
             "programs": [path_text(path) for path in self.programs],
             "kept": {

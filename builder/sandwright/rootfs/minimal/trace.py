@@ -44,7 +44,10 @@ _USES = frozenset(
 
 @dataclass
 class Trace:
-    """What a run used: absolute paths, in the order of use. `listed` are directories whose names it read."""
+    """The files that a run used: absolute paths, in the order of use.
+
+    `listed` are directories whose names it read.
+    """
 
     used: dict[bytes, None] = field(default_factory=dict)
     listed: dict[bytes, None] = field(default_factory=dict)
@@ -64,7 +67,7 @@ def trace(rootfs: Path, run: TracedCommand, *, timeout: float = 300.0) -> Trace:
     """Run a command in `rootfs` to its end, for at most `timeout` seconds.
 
     Raise BuildError when it fails: what a failed run used is not what it needs. Raise ToolMissing without
-    strace or bubblewrap, CommandFailed when the time is up.
+    strace or bubblewrap, CommandFailed when its time limit is reached.
     """
     strace, bwrap = process.which("strace", hint=_HINT), process.which("bwrap", hint=_HINT)
     with (

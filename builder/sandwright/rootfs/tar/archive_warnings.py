@@ -12,7 +12,7 @@ REST = "more of other kinds"
 
 @dataclass
 class Note:
-    """How often a remark occurred, and the first members (at most `EXAMPLES`)."""
+    """The count of one warning, and the first members that caused it (at most `EXAMPLES`)."""
 
     count: int = 0
     examples: list[bytes] = field(default_factory=list)

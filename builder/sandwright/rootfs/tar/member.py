@@ -98,10 +98,10 @@ NOTHING = ExtendedHeader()
 
 
 class PlainHeaders:
-    """The way that almost every member takes: plain files, in folders and of owners that were seen before.
+    """The fast path for most members: plain files in known directories and of known owners.
 
-    It compares the bytes of a header with those of headers that `decode` has understood, and decodes only
-    the rest.
+    It compares the bytes of a header with those of headers that `decode` has understood, and decodes only the
+    rest.
     """
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class PlainHeaders:
         return TarEntry(folder + base, EntryKind.FILE, *owner, *numbers, b"", (0, 0), NO_XATTRS)
 
     def learn(self, block: bytes, entry: TarEntry) -> None:
-        """Keep what can be had from a header that was decoded, and that nothing extended."""
+        """Remember the fields of a decoded header that no extended header changed."""
         raw = name(block, NOTHING)
         if raw.startswith(b"/"):  # each is worth a note
             return

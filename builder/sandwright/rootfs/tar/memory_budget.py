@@ -19,7 +19,7 @@ class MemoryBudget:
         self.take(NAMED + len(entry.path) + len(entry.link) + xattrs + more)
 
     def take(self, size: int) -> None:
-        """Keep so many bytes. Raise EntryRefused when they are too many."""
+        """Reserve some bytes. Raise EntryRefused if the budget is exceeded."""
         self._left -= size
         if self._left < 0:
             raise EntryRefused(f"it and the members before it need more than {self._most} bytes of memory")

@@ -52,7 +52,7 @@ class OpenDirectory:
         self.inherits = bool(mode & stat.S_ISGID)
 
     def close(self) -> None:
-        """Put its mode and its time on the disk and let go of it."""
+        """Write its mode and times to disk, and close it."""
         try:
             self._chmod(self.mode)
             os.utime(self.fd, ns=(self.mtime_ns, self.mtime_ns))
@@ -138,7 +138,7 @@ class RootfsTree:
             self._open.pop(key).close()
 
     def abandon(self) -> None:
-        """Let go of everything, finished or not."""
+        """Close all directories, whether they are finished or not."""
         while self._open:
             os.close(self._open.popitem()[1].fd)
 

@@ -29,7 +29,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class ProbeAnswer:
-    """What came of an attempt.
+    """The result of an attempt.
 
     `detail` is the error's name or the signal's number, 0 for a process that ended without one and said
     nothing; of `none` it is why there is no answer, as far as that is known. `value` is what `ok` gave.
@@ -41,7 +41,7 @@ class ProbeAnswer:
 
     @property
     def name(self) -> str:
-        """As the table of expected results writes it: `ok`, `EROFS`, `SIGKILL`, `late`, `unknown`, `none`."""
+        """The name in the table of expected results: `ok`, `EROFS`, `SIGKILL`, `late`, `none`, …."""
         if self.kind == "signal":
             if self.detail == "0":
                 return "ended"

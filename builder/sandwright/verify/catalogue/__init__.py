@@ -43,7 +43,7 @@ def catalogue(subject: ProofSubject) -> tuple[Probe, ...]:
 
 
 def all_probes(subject: ProofSubject) -> Iterator[Probe]:
-    """The same, also those that the subject's method cannot enforce."""
+    """All probes for a subject, including those that its method cannot enforce."""
     yield from (probe for family in _FAMILIES for probe in family(subject))
 
 

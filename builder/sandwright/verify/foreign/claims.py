@@ -135,7 +135,7 @@ def policy_text(promises: Promises) -> str:
 
 
 def expand_template(template: object, places: Mapping[str, str], groups: Mapping[str, Sequence[str]]) -> Any:  # noqa: ANN401
-    """A value with this run's paths. Raise UsageError for a name that there is not."""
+    """A value with the paths of this run filled in. Raise UsageError for an unknown name."""
     if isinstance(template, str):
         return _PLACE.sub(lambda found: _expand_path_name(found[1], places), template)
     if isinstance(template, Mapping):

@@ -29,7 +29,7 @@ MARK = "SANDWRIGHT_SUBJECT"
 
 @dataclass(frozen=True)
 class SubjectSandbox(RenderedSandbox):
-    """A command that runs other commands. `prefix` are its words, `word` is this run's."""
+    """A foreign sandbox command. `prefix` are its words; `word` identifies this run."""
 
     prefix: tuple[str, ...] = ()
     root: Path = Path("/nonexistent")

@@ -33,7 +33,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9._/-]+")
 
 @contextlib.contextmanager
 def stage(promises: Promises, command: Sequence[object]) -> Iterator[tuple[ForeignSubject, SubjectSandbox]]:
-    """Newly planted files and listeners, and the command for them."""
+    """Plant new files and listeners, and prepare the command for them."""
     with (
         _plant_fixture(promises) as fixture,
         canary_listeners(fixture.read, fixture.write, fixture.word) as listeners,

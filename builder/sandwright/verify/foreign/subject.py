@@ -29,22 +29,22 @@ class ForeignSubject(ProofSubject):
 
     @property
     def properties(self) -> Properties:
-        """Those of the plainest method, except the kind of root."""
+        """The properties of the plainest method, except the kind of root."""
         return Properties(root=self.promises.root, verifiable=True)
 
     @property
     def declaration(self) -> Declaration:
-        """Every feature that is not left out by name counts as promised."""
+        """A declaration of every feature that the promises do not exclude."""
         return Declaration(self.method, dict.fromkeys(FEATURES, Support("exact")))
 
     @property
     def engine(self) -> str:
-        """Empty: there is no engine that could be asked about it."""
+        """Empty, because there is no engine that could be asked."""
         return ""
 
     @property
     def owner(self) -> int:
-        """The user who started it."""
+        """The ID of the user who started the command."""
         return os.geteuid()
 
 

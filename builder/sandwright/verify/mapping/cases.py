@@ -35,7 +35,7 @@ class ExpectedUser:
 
 @dataclass(frozen=True)
 class MappingCase:
-    """A start.
+    """One start of an image with `config.init`.
 
     `user` is the user that the engine starts it as, None for root; `requested_ids` is SANDWRIGHT_USER.
     `read_only`: its root is. `rendered`: account files with the caller are mounted over the image's.
@@ -95,7 +95,7 @@ def _read_only_cases(entry: PasswdEntry, accounts: AccountFiles) -> Iterator[Map
     yield MappingCase("read-only: the account as it is", itself, read_only=True)
     yield MappingCase(
         "read-only: unknown numbers",
-        f"/etc/passwd knows no number {CALLER[0]}, and can't be changed",
+        f"/etc/passwd has no entry for {CALLER[0]} and cannot be changed",
         requested_ids=CALLER,
         read_only=True,
     )
@@ -122,7 +122,7 @@ def _not_root(entry: PasswdEntry, accounts: AccountFiles) -> Iterator[MappingCas
     )
     yield MappingCase(
         "started as a number, and root asked for",
-        f"it was started as {CALLER[0]}:{CALLER[1]} and can't become 0:0",
+        f"started as {CALLER[0]}:{CALLER[1]}, which cannot change to 0:0",
         requested_ids=(0, 0),
         user=CALLER,
     )

@@ -25,7 +25,7 @@ CACHE = "/tmp/.sandwright-pycache"
 
 
 def outcome(action: Callable[[], object]) -> str:
-    """Do it; give `done`, the name of its errno, or its error."""
+    """Call a function; return `done`, the name of its errno, or its error."""
     try:
         action()
     except OSError as error:
@@ -81,7 +81,7 @@ def privileges(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def create(directory: str, name: str) -> str:
-    """Try to create a file there; remove it when that succeeded."""
+    """Try to create a file in a directory, and remove it again."""
     path = os.path.join(directory, name)
     result = outcome(lambda: os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)))
     if result == "done":
@@ -116,7 +116,7 @@ def temporary(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def network(settings: dict[str, Any]) -> dict[str, Any]:
-    """Look for ways out. Use the own loopback, too, which shows that sockets work at all."""
+    """Look for ways out of the network. Also use the loopback, which shows that sockets work at all."""
     import socket
 
     def own_loopback() -> None:

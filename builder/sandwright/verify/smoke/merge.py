@@ -17,9 +17,9 @@ DigestOf = Callable[[str, str], str | None]
 
 
 def merge_reports(report: ImageReport, earlier: ImageReport | None, digest_of: DigestOf) -> ImageReport:
-    """A report with the rows of an earlier one that still hold and that it has none for.
+    """A report with additional rows of an earlier one that are still valid.
 
-    They hold on the same machine as long as the image has the digest that was started.
+    A row is valid on the same machine as long as the image has the digest that was started.
     """
     if earlier is None or earlier.host != report.host:
         return report
@@ -40,7 +40,7 @@ def merge_reports(report: ImageReport, earlier: ImageReport | None, digest_of: D
 
 
 def in_layouts(directory: Path) -> DigestOf:
-    """Of the layouts in a directory."""
+    """A function that reads digests from the layouts in a directory."""
 
     @functools.cache
     def digests(name: str) -> dict[str, str]:

@@ -90,16 +90,16 @@ class ImageReport:
 
     @property
     def fresh(self) -> bool:
-        """Whether anything was started for it: not when all that could be was taken over from before."""
+        """Whether anything was started for the report: not if all rows came from an earlier one."""
         return any(not row.reused and row.verdict is not Verdict.SKIPPED for row in self.rows)
 
     def row(self, image: str, platform: str, runtime: str) -> ImageRow | None:
-        """The row of these three, if there is one."""
+        """The row of this image, platform and runtime, if there is one."""
         key = (image, platform, runtime)
         return next((row for row in self.rows if (row.image, row.platform, row.runtime) == key), None)
 
     def explain(self) -> list[str]:
-        """A line for each thing that is not a pass. The same reason under several images is reported once."""
+        """A line for each result other than a pass. A reason that several images share is reported once."""
         explained: dict[tuple[str, str, str], list[str]] = {}
         for row in self.rows:
             if row.verdict is not Verdict.PASS:

@@ -84,7 +84,7 @@ def smoke_images(
 
 
 def row_key(target: SmokeTarget, runtime: SandboxRuntime, host: MachineFacts) -> str:
-    """A digest of all that a row's outcome depends on, as far as it is known without a start."""
+    """The digest of all inputs of a row that are known without a start."""
     path = process.find(runtime.program)
     identity = [path, Path(path).stat().st_size, Path(path).stat().st_mtime_ns] if path else []
     smoke = plain(target.definition.smoke)

@@ -54,7 +54,7 @@ class NearestDenial:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkLimit:
-    """A limit of a method, and how it shows."""
+    """A limit of a method, and its symptom."""
 
     reason: str
     shows: Expression

@@ -48,7 +48,7 @@ class WorkProject:
         return (self._closed_directory / "kept", self._closed_directory / "secret", self._outside_directory)
 
     def make(self) -> None:
-        """Plant it."""
+        """Plant the project."""
         self.root.mkdir(parents=True)
         for directory in self._placed_files():
             directory.mkdir(parents=True)

@@ -25,7 +25,7 @@ void put_data(const char *data, size_t size) {
     written += size;
     if (written > most) {
         errno = 0;
-        fail("what was changed is more than %llu bytes", (unsigned long long)most);
+        fail("the changes exceed %llu bytes", (unsigned long long)most);
     }
     while (size > 0) {
         size_t part = size < GATHER - held ? size : GATHER - held;
@@ -70,7 +70,7 @@ static size_t put_record(char **records, size_t size, const char *key, const cha
         digits = (size_t)snprintf(NULL, 0, "%zu", length);
     char *grown = realloc(*records, size + length + 1);
     if (grown == NULL)
-        fail("no memory");
+        fail("out of memory");
     *records = grown;
     snprintf(grown + size, length + 1, "%zu %s=%s\n", length, key, value);
     return size + length;
@@ -81,7 +81,7 @@ void put_header(const char *path, char kind, unsigned mode, uint64_t size, const
     size_t length = 0;
     if (size > LARGEST) {
         errno = 0;
-        fail("%s: larger than an archive can say", path);
+        fail("%s: too large for an archive", path);
     }
     if (strlen(path) > SHORT)
         length = put_record(&records, length, "path", path);

@@ -50,7 +50,7 @@ static void leave_out(const char *path, const char *why) {
 static char *joined(const char *path, const char *name) {
     char *made;
     if (asprintf(&made, "%s%s%s", path, *path ? "/" : "", name) < 0)
-        fail("no memory");
+        fail("out of memory");
     return made;
 }
 
@@ -139,7 +139,7 @@ static void copy_file(int from, int to, const char *name, const struct stat *sta
 static void fill(int from, int to, const char *path, int depth) {
     if (depth > DEEPEST) {
         errno = 0;
-        fail("%s: deeper than %d directories", path, DEEPEST);
+        fail("%s: more than %d levels of directories", path, DEEPEST);
     }
     DIR *stream = listed(from, path);
     const char *name;
@@ -202,7 +202,7 @@ static void put_file(int current, const char *name, const struct stat *status, c
         size_t size = reading(file, first, path);
         if (size == 0 || size > left) {
             errno = 0;
-            fail("%s: it changes while it is read", path);
+            fail("%s: changed while it was read", path);
         }
         put_data(first, size);
         left -= size;
@@ -214,7 +214,7 @@ static void put_file(int current, const char *name, const struct stat *status, c
 static void put_whiteout(const char *path, const char *name) {
     char *hidden, *whole;
     if (asprintf(&hidden, ".wh.%s", name) < 0)
-        fail("no memory");
+        fail("out of memory");
     whole = joined(path, hidden);
     put_header(whole, '0', 0600, 0, "");
     free(hidden);
@@ -260,7 +260,7 @@ static void compare(int base, int current, const char *name, const char *folder,
     } else {
         char *text = strdup(link_text(current, name, path));
         if (text == NULL)
-            fail("no memory");
+            fail("out of memory");
         if (!there || strcmp(link_text(base, name, path), text) != 0)
             put_header(path, '2', 0777, 0, text);
         free(text);
@@ -271,13 +271,13 @@ static void differences(int base, int current, const char *path, int depth) {
     const char *name;
     if (depth > DEEPEST) {
         errno = 0;
-        fail("%s: deeper than %d directories", path, DEEPEST);
+        fail("%s: more than %d levels of directories", path, DEEPEST);
     }
     DIR *stream = listed(current, path);
     while ((name = next_name(stream, path)) != NULL) {
         char *inner = joined(path, name);
         if (strncmp(name, ".wh.", 4) == 0)
-            leave_out(inner, "its name means in a layer that another file is gone");
+            leave_out(inner, "its name would mark another file as deleted (whiteout)");
         else
             compare(base, current, name, path, inner, depth);
         free(inner);

@@ -57,7 +57,7 @@ static _Noreturn void fail(const char *format, ...)
 
 static _Noreturn void gone(void)
 {
-    fail("the bridge has ended in the middle of this call; the program was ended with it");
+    fail("the bridge exited during this call, so the program was stopped");
 }
 
 static void put_number(unsigned char *at, uint32_t number)
@@ -108,7 +108,7 @@ static void send_call(int bridge, const char *program, int count, char **argumen
 {
     static char directory[PATH_MAX];
     if (!getcwd(directory, sizeof directory))
-        fail("the working directory can't be told: %s", strerror(errno));
+        fail("cannot determine the working directory: %s", strerror(errno));
     size_t size = 1 + 4 + 4 + strlen(program) + 4 + strlen(directory);
     for (int index = 0; index < count; index++)
         size += 4 + strlen(arguments[index]);
@@ -116,7 +116,7 @@ static void send_call(int bridge, const char *program, int count, char **argumen
         fail("the arguments are too long for the bridge: %zu bytes", size);
     unsigned char *payload = malloc(size);
     if (!payload)
-        fail("no memory");
+        fail("out of memory");
     payload[0] = VERSION;
     put_number(payload + 1, (uint32_t)count + 2);
     size_t at = 5;
@@ -154,7 +154,7 @@ static void catch_signals(void)
 {
     static const int caught[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
     if (pipe(signals) < 0)
-        fail("no pipe: %s", strerror(errno));
+        fail("cannot create a pipe: %s", strerror(errno));
     for (int end = 0; end < 2; end++) {
         fcntl(signals[end], F_SETFL, O_NONBLOCK);
         fcntl(signals[end], F_SETFD, FD_CLOEXEC);
@@ -325,12 +325,12 @@ static void own_directory(char *path, size_t size)
     char raw[PATH_MAX];
     uint32_t room = sizeof raw;
     if (_NSGetExecutablePath(raw, &room) != 0 || !realpath(raw, path))
-        fail("can't tell where this file is");
+        fail("cannot determine the path of this program");
     (void)size;
 #else
     ssize_t length = readlink("/proc/self/exe", path, size - 1);
     if (length <= 0)
-        fail("can't tell where this file is: /proc/self/exe: %s", strerror(errno));
+        fail("cannot determine the path of this program: /proc/self/exe: %s", strerror(errno));
     path[length] = '\0';
 #endif
     *strrchr(path, '/') = '\0';
@@ -415,7 +415,7 @@ static void hand_over(int channel, int listener)
     char byte = VERSION;
     int answer[2];
     if (pipe(answer) < 0)
-        fail("no pipe: %s", strerror(errno));
+        fail("cannot create a pipe: %s", strerror(errno));
     int given[2] = {listener, answer[1]};
     union { struct cmsghdr head; char room[CMSG_SPACE(sizeof given)]; } control;
     struct iovec data = {.iov_base = &byte, .iov_len = 1};
@@ -432,7 +432,7 @@ static void hand_over(int channel, int listener)
     head->cmsg_len = CMSG_LEN(sizeof given);
     memcpy(CMSG_DATA(head), given, sizeof given);
     if (sendmsg(channel, &message, MSG_NOSIGNAL) != 1)
-        fail("the bridge takes no listener: %s", strerror(errno));
+        fail("cannot pass a listener to the bridge: %s", strerror(errno));
     close(answer[1]);
     ssize_t got;
     do
@@ -440,7 +440,7 @@ static void hand_over(int channel, int listener)
     while (got < 0 && errno == EINTR);
     close(answer[0]);
     if (got != 1 || byte != VERSION)
-        fail("the bridge has refused this sandbox's listener");
+        fail("the bridge refused this sandbox's listener");
 }
 
 static void bring_listener(const char *directory, int channel)
@@ -448,10 +448,10 @@ static void bring_listener(const char *directory, int channel)
     int listener = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in address = loopback(port_in(directory, "listen"));
     if (listener < 0)
-        fail("no socket on this sandbox's loopback: %s", strerror(errno));
+        fail("cannot create a socket on this sandbox's loopback: %s", strerror(errno));
     switch_on_loopback(listener);
     if (bind(listener, (struct sockaddr *)&address, sizeof address) < 0 || listen(listener, 128) < 0)
-        fail("no listener on this sandbox's loopback: %s", strerror(errno));
+        fail("cannot listen on this sandbox's loopback: %s", strerror(errno));
     hand_over(channel, listener);
     close(listener);
     close(channel);
@@ -465,7 +465,7 @@ static void put_first_on_path(const char *directory)
     size_t size = strlen(directory) + strlen("/bin:") + strlen(path) + 1;
     char *both = malloc(size);
     if (!both)
-        fail("no memory");
+        fail("out of memory");
     snprintf(both, size, "%s/bin:%s", directory, path);
     setenv("PATH", both, 1);
 }
@@ -593,7 +593,7 @@ static int take_signing_arguments(const char *directory, int count, char **argum
     char *file = NULL, **words = calloc((size_t)count + 1, sizeof *words);
     int kept = 0;
     if (!words)
-        fail("no memory");
+        fail("out of memory");
     for (int index = 1; index < count; index++) {
         int valued = strcmp(arguments[index], "-Y") == 0 || strcmp(arguments[index], "-n") == 0 ||
                      strcmp(arguments[index], "-f") == 0 || strcmp(arguments[index], "-O") == 0;

@@ -60,15 +60,15 @@ static struct text content(int directory, const char *name, size_t limit)
     if (file < 0 && errno == ENOENT)
         return made;
     if (file < 0 || fstat(file, &about) < 0)
-        refuse("%s can't be read: %s", name, errno == ELOOP ? "it is a symbolic link" : strerror(errno));
+        refuse("cannot read %s: %s", name, errno == ELOOP ? "it is a symbolic link" : strerror(errno));
     if (!S_ISREG(about.st_mode))
-        refuse("%s is no regular file", name);
+        refuse("%s is not a regular file", name);
     made.at = malloc(limit + 2);
     if (!made.at)
-        refuse("no memory");
+        refuse("out of memory");
     for (ssize_t got; (got = read(file, made.at + made.size, limit + 1 - made.size)) != 0;) {
         if (got < 0 && errno != EINTR)
-            refuse("%s can't be read: %s", name, strerror(errno));
+            refuse("cannot read %s: %s", name, strerror(errno));
         made.size += got > 0 ? (size_t)got : 0;
         if (made.size > limit)
             refuse("%s is longer than %zu bytes", name, limit);
@@ -82,7 +82,7 @@ static struct text accounts_file(int etc, const char *name)
 {
     struct text made = content(etc, name, LONGEST_FILE);
     if (made.at && memchr(made.at, '\0', made.size))
-        refuse("/etc/%s holds a NUL byte", name);
+        refuse("/etc/%s contains a NUL byte", name);
     return made;
 }
 
@@ -94,7 +94,7 @@ static void read_mounts(void)
 {
     struct text rest = content(AT_FDCWD, "/proc/self/mountinfo", LONGEST_TABLE), field = {NULL, 0};
     if (!rest.at)
-        refuse("/proc is not mounted: nothing can tell the image's files from those of others");
+        refuse("/proc is not mounted, so the image's files cannot be told from mounted ones");
     mounts = (struct text){rest.at, 0}; /* decoding never makes it longer */
     for (struct text line; cut(&rest, '\n', &line);) {
         /* proc_pid_mountinfo(5): the fifth field, with octal escapes. */
@@ -144,7 +144,7 @@ static void give(struct move *move, int parent, const char *name, int depth)
         return;
     int held = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (held < 0 || fstat(held, &about) < 0)
-        refuse("%s can't be looked at: %s", move->path, strerror(errno));
+        refuse("cannot examine %s: %s", move->path, strerror(errno));
     bool folder = S_ISDIR(about.st_mode);
     if (folder && about.st_dev != move->device) {
         close(held);
@@ -154,15 +154,15 @@ static void give(struct move *move, int parent, const char *name, int depth)
         int opened = openat(held, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *directory = opened < 0 ? NULL : fdopendir(opened);
         if (!directory || depth >= DEEPEST)
-            refuse("%s can't be given to %u: %s", move->path, move->uid,
-                   directory ? "it lies too deep" : strerror(errno));
+            refuse("cannot change the owner of %s to %u: %s", move->path, move->uid,
+                   directory ? "too many levels of directories" : strerror(errno));
         size_t length = strlen(move->path);
         for (struct dirent *each; (each = readdir(directory));) {
             size_t more = strlen(each->d_name);
             if (strcmp(each->d_name, ".") == 0 || strcmp(each->d_name, "..") == 0)
                 continue;
             if (length + more + 2 > sizeof move->path)
-                refuse("%s holds a path that is too long", move->path);
+                refuse("%s contains a path that is too long", move->path);
             move->path[length] = '/';
             memcpy(move->path + length + 1, each->d_name, more + 1);
             give(move, opened, each->d_name, depth + 1);
@@ -175,7 +175,7 @@ static void give(struct move *move, int parent, const char *name, int depth)
     if (its && fchownat(held, "", move->uid, gid, AT_EMPTY_PATH) < 0 &&
         /* gVisor of 2022 does not support this for such a descriptor */
         (errno != EBADF || fchownat(parent, name, move->uid, gid, AT_SYMLINK_NOFOLLOW) < 0))
-        refuse("%s can't be given to %u: %s (it takes the capabilities CHOWN and DAC_OVERRIDE)", move->path, move->uid,
+        refuse("cannot change the owner of %s to %u: %s (needs the capabilities CHOWN and DAC_OVERRIDE)", move->path, move->uid,
                strerror(errno));
     close(held);
 }
@@ -232,7 +232,7 @@ static bool write_beside(int etc, int which, struct text text)
 {
     struct stat before = {.st_mode = 0644};
     if (!text.at)
-        refuse("no memory");
+        refuse("out of memory");
     unlinkat(etc, BESIDE[which], 0);
     int file = openat(etc, BESIDE[which], O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file < 0 && (errno == EROFS || errno == EACCES || errno == EPERM))
@@ -244,7 +244,7 @@ static bool write_beside(int etc, int which, struct text text)
         at += put > 0 ? (size_t)put : 0;
     }
     if (!done || fchmod(file, before.st_mode & 0755) < 0 || close(file) < 0)
-        refuse("/etc/%s can't be written: %s", FILES[which], strerror(errno));
+        refuse("cannot write /etc/%s: %s", FILES[which], strerror(errno));
     return true;
 }
 
@@ -265,7 +265,7 @@ static bool renumber(int etc, const struct text files[2], const char *name, uint
     give_home(&account, uid, gid);
     for (int which = new_group; which >= 0; which--) /* last the file that marks the change as complete */
         if (renameat(etc, BESIDE[which], etc, FILES[which]) < 0)
-            refuse("/etc/%s can't be replaced: %s", FILES[which], strerror(errno));
+            refuse("cannot replace /etc/%s: %s", FILES[which], strerror(errno));
     return true;
 }
 
@@ -294,14 +294,14 @@ static struct identity asked_for(void)
         first = (struct text){(char *)uid, strlen(uid)};
         second = gid ? (struct text){(char *)gid, strlen(gid)} : first;
         if (!number(first, &who.uid) || !number(second, &who.gid))
-            refuse("PUID and PGID are to be digits, like 1000, not '%.40s' and '%.40s'", uid, gid ? gid : "");
+            refuse("PUID and PGID must be numbers such as 1000, not '%.40s' and '%.40s'", uid, gid ? gid : "");
     } else if (wish) {
         bool good = cut(&rest, ':', &first);
         second = first;
         if (rest.at && rest.size > 0)
             good = good && cut(&rest, ':', &second) && !rest.at;
         if (!good || !number(first, &who.uid) || !number(second, &who.gid))
-            refuse("SANDWRIGHT_USER is to be UID:GID in digits, like 1000:1000, not '%.40s'", wish);
+            refuse("SANDWRIGHT_USER must be UID:GID in digits, such as 1000:1000, not '%.40s'", wish);
     }
     return who;
 }
@@ -329,9 +329,9 @@ static void announce(const struct entry *account, int replace)
     char *home = strndup(account->home.at, account->home.size);
     if (!name || !home || setenv("HOME", home, replace) || setenv("USER", name, replace) ||
         setenv("LOGNAME", name, replace))
-        refuse("no memory");
+        refuse("out of memory");
     if (*home != '/' || strpbrk(name, " \t\r"))
-        refuse("the account '%s' in /etc/passwd has no proper name, or no absolute home directory", name);
+        refuse("the account '%s' in /etc/passwd has an invalid name, or a home directory that is not absolute", name);
 }
 
 /* Root decides which identity to use, and makes the account files agree with it. */
@@ -344,20 +344,20 @@ static struct identity decide(const char *name, struct identity who, const struc
         if (!is_there)
             refuse("/etc/passwd has no account %s", name);
         if (own.uid == 0)
-            refuse("%s has the uid 0 in /etc/passwd: give SANDWRIGHT_USER=0:0 if root is meant", name);
+            refuse("%s has the UID 0 in /etc/passwd: set SANDWRIGHT_USER=0:0 to run as root", name);
         who = (struct identity){own.uid, own.gid, false};
     } else if (outside("/proc/self/uid_map", 0, &around) && around == who.uid && around != 0) {
         who.uid = who.gid = 0; /* the caller is root in this user namespace already */
     }
     if (!outside("/proc/self/uid_map", who.uid, &around) || !outside("/proc/self/gid_map", who.gid, &around))
-        refuse("%u:%u has no place in this user namespace; /proc/self/uid_map has what there is", who.uid, who.gid);
+        refuse("%u:%u is not mapped in this user namespace (see /proc/self/uid_map)", who.uid, who.gid);
     bool held = find_number(files[0], true, who.uid, &holder);
     bool named = find_number(files[1], false, who.gid, &group);
     bool fits = held && is_there && same(holder.name, name) && holder.gid == who.gid && named;
     if (!fits && is_there && who.uid != 0 && renumber(etc, files, name, who.uid, who.gid))
         holder = own;
     else if (!held || (!named && who.asked))
-        refuse("/etc/%s knows no number %u, and can't be changed: mount files that do", held ? "group" : "passwd",
+        refuse("/etc/%s has no entry for %u and cannot be changed: mount a file that has one", held ? "group" : "passwd",
                held ? who.gid : who.uid);
     announce(&holder, 1);
     return who;
@@ -370,7 +370,7 @@ static struct identity stay(struct identity who, struct text passwd)
     struct entry holder;
     const char *home = getenv("HOME");
     if (who.asked && (who.uid != own.uid || who.gid != own.gid))
-        refuse("it was started as %u:%u and can't become %u:%u: start it as root, or as that", own.uid, own.gid,
+        refuse("started as %u:%u, which cannot change to %u:%u: start as root, or as that user", own.uid, own.gid,
                who.uid, who.gid);
     if (home && (!*home || strcmp(home, "/") == 0)) /* engines use `/` for user IDs without an account */
         unsetenv("HOME");
@@ -423,11 +423,11 @@ static void become(struct identity who, struct text group)
     give_outputs(who.uid);
     /* if the user namespace forbids it, root inside keeps the caller's groups */
     if (count < 0 || (setgroups((size_t)kept, groups) < 0 && !(errno == EPERM && who.uid == 0)))
-        refuse("groups can't be given up: %s (it takes the capability SETGID)", strerror(errno));
+        refuse("cannot drop supplementary groups: %s (needs the capability SETGID)", strerror(errno));
     if (setresgid(who.gid, who.gid, who.gid) < 0)
-        refuse("it can't become group %u: %s (it takes the capability SETGID)", who.gid, strerror(errno));
+        refuse("cannot change to group %u: %s (needs the capability SETGID)", who.gid, strerror(errno));
     if (setresuid(who.uid, who.uid, who.uid) < 0)
-        refuse("it can't become user %u: %s (it takes the capability SETUID)", who.uid, strerror(errno));
+        refuse("cannot change to user %u: %s (needs the capability SETUID)", who.uid, strerror(errno));
 }
 
 /* Drops for good all means to gain privileges, and verifies that they are gone. */
@@ -438,25 +438,25 @@ static void give_up_rights(struct identity who)
     uid_t uid[3];
     gid_t gid[3];
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && errno != EINVAL)
-        refuse("ambient capabilities can't be given up: %s", strerror(errno));
+        refuse("cannot drop ambient capabilities: %s", strerror(errno));
     if (syscall(SYS_capset, &header, none) < 0 || syscall(SYS_capget, &header, left) < 0)
-        refuse("capabilities can't be given up: %s", strerror(errno));
+        refuse("cannot drop capabilities: %s", strerror(errno));
     if (memcmp(none, left, sizeof none) != 0)
-        refuse("capabilities were not given up");
+        refuse("capabilities were not dropped");
     if (getresuid(&uid[0], &uid[1], &uid[2]) < 0 || getresgid(&gid[0], &gid[1], &gid[2]) < 0)
-        refuse("its numbers can't be told: %s", strerror(errno));
+        refuse("cannot determine user and group: %s", strerror(errno));
     for (int index = 0; index < 3; index++)
         if (uid[index] != who.uid || gid[index] != who.gid)
-            refuse("it has not become %u:%u", who.uid, who.gid);
+            refuse("user and group are not %u:%u after the change", who.uid, who.gid);
     if (who.uid != 0 && (setuid(0) == 0 || setresuid(NO_ID, 0, NO_ID) == 0))
-        refuse("it could become root again");
+        refuse("the process could change back to root");
 }
 
 /* With no_new_privs, the bounding set has no effect any more; it is emptied if SETPCAP allows that. */
 static void forbid_rights(void)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
-        refuse("new privileges can't be forbidden: %s", strerror(errno));
+        refuse("cannot set no_new_privs: %s", strerror(errno));
     for (int each = 0; prctl(PR_CAPBSET_READ, each, 0, 0, 0) >= 0; each++)
         if (prctl(PR_CAPBSET_DROP, each, 0, 0, 0) < 0)
             return;
@@ -496,7 +496,7 @@ static _Noreturn void run(char **command, const sigset_t *signals, const sigset_
     signal(SIGCHLD, SIG_DFL);
     pid_t child = fork();
     if (child < 0)
-        refuse("no process can be started: %s", strerror(errno));
+        refuse("cannot create a process: %s", strerror(errno));
     if (child == 0) {
         /* the new process group moves to the foreground; SIGTTOU is blocked, so this stops no process */
         if (setpgid(0, 0) == 0 && isatty(STDIN_FILENO))
@@ -518,7 +518,7 @@ int main(int count, char **words)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
             _exit(REFUSED);
     if (getuid() != geteuid() || getgid() != getegid())
-        refuse("it must not be set-id");
+        refuse("this program must not be set-user-ID or set-group-ID");
     if (count < 3 || !*words[1] || *words[1] == '-' || strpbrk(words[1], ":,\n"))
         refuse("usage: sandwright-init ACCOUNT COMMAND [ARGUMENT...]");
     struct identity who = asked_for();
@@ -527,7 +527,7 @@ int main(int count, char **words)
     unsetenv("PGID");
     int etc = open("/etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (etc < 0)
-        refuse("/etc can't be opened: %s", strerror(errno));
+        refuse("cannot open /etc: %s", strerror(errno));
     struct text files[] = {accounts_file(etc, "passwd"), accounts_file(etc, "group")};
     if (getuid() == 0) {
         who = decide(words[1], who, files, etc);

@@ -9,6 +9,8 @@
  * every command in the host's sandbox.
  */
 #define _GNU_SOURCE
+#include <limits.h>
+#include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/reboot.h>
@@ -52,9 +54,15 @@ _Noreturn void guest_end(void)
     _exit(NOT_RUN);
 }
 
-_Noreturn void guest_refuse(const char *what)
+_Noreturn void guest_refuse(const char *format, ...)
 {
-    char *why = xasprintf("inside: %s: %s", what, strerror(errno));
+    const char *reason = strerror(errno);
+    char what[PATH_MAX + 100];
+    va_list words;
+    va_start(words, format);
+    vsnprintf(what, sizeof what, format, words);
+    va_end(words);
+    char *why = xasprintf("in the sandbox's kernel: %s: %s", what, reason);
     line_say(&out, REFUSED, why, strlen(why));
     guest_end();
 }
@@ -62,7 +70,7 @@ _Noreturn void guest_refuse(const char *what)
 static _Noreturn void leave_guest(int code)
 {
     (void)code;
-    guest_refuse("the first process");
+    guest_refuse("the first process failed");
 }
 
 /* ---- receiving frames */
@@ -92,7 +100,7 @@ static void take_frame(enum frame frame, const unsigned char *content, size_t le
     }
     default:
         if (!tunnels_take(&guest_tunnels, frame, content, length))
-            guest_refuse("a frame");
+            guest_refuse("cannot parse a message of the host");
     }
 }
 
@@ -112,7 +120,7 @@ static void take_beside(enum frame *frame, unsigned char **content, size_t *leng
 {
     struct beside said = {0};
     if (*length != sizeof said)
-        guest_refuse("a frame");
+        guest_refuse("cannot parse a message of the host");
     memcpy(&said, *content, sizeof said);
     *content = guest_read_beside(&said);
     *frame = (enum frame)said.frame;
@@ -140,7 +148,7 @@ static void take_line(void)
             begin(guest_setting(&set, frame, content, length));
     }
     if (next < 0)
-        guest_refuse("a frame");
+        guest_refuse("cannot parse a message of the host");
 }
 
 static void close_input(void)
@@ -178,7 +186,7 @@ static bool take_output(int number)
     return got > 0;
 }
 
-static void attend(int most);
+static void serve_events(int most);
 
 static _Noreturn void finish_run(int wait_status)
 {
@@ -191,7 +199,7 @@ static _Noreturn void finish_run(int wait_status)
                 poll(&(struct pollfd){.fd = job.master, .events = POLLIN}, 1, QUIET) > 0))
             flush();
     for (long until = milliseconds() + TUNNELS_LAST; tunnels_hold(&guest_tunnels) && milliseconds() < until;)
-        attend(QUIET);
+        serve_events(QUIET);
     sync();
     line_number(&out, ENDED, exit_status(wait_status));
     guest_end();
@@ -214,7 +222,7 @@ static void take_children(void)
     }
 }
 
-static void attend(int most)
+static void serve_events(int most)
 {
     bool carries = guest_tunnels.reach != NULL, room = bytes_held(&out) < HELD && (!carries || tunnels_room(&out));
     bool feeds = job.input >= 0 && (bytes_held(&pending) > 0 || (input_ended && job.input != job.master));
@@ -252,7 +260,7 @@ static void become_second(void)
     int status;
     pid_t second = fork(), ended;
     if (second < 0)
-        guest_refuse("a process");
+        guest_refuse("cannot create a process");
     if (second == 0) {
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
         return;
@@ -300,8 +308,8 @@ int main(int count, char **words)
     guest_devices();
     guest_kernel();
     if ((signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
-        guest_refuse("signals");
+        guest_refuse("cannot receive signals");
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     for (;;)
-        attend(-1);
+        serve_events(-1);
 }

@@ -29,7 +29,7 @@ struct job {
 
 /* guest.c: both end the machine; guest_refuse first sends the reason, with errno, to the relay. */
 _Noreturn void guest_end(void);
-_Noreturn void guest_refuse(const char *what);
+_Noreturn void guest_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* guestbeside.c: opens the file beside the line while its name exists; reads the content of a frame from it,
  * which stays valid until the next one is read. */

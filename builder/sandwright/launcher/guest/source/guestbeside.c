@@ -22,13 +22,13 @@ unsigned char *guest_read_beside(const struct beside *said)
     static size_t room;
     size_t length = (size_t)said->length;
     if (said->length < 0 || length > MOST_FRAME)
-        guest_refuse("a frame");
+        guest_refuse("a message of the host has a wrong length");
     if (length > room && (content = realloc(content, room = length)) == NULL)
-        guest_refuse("memory");
+        guest_refuse("out of memory");
     for (size_t done = 0; done < length;) {
         ssize_t got = pread(file, content + done, length - done, said->at + (off_t)done);
         if (got <= 0)
-            guest_refuse("what lies beside the line");
+            guest_refuse("cannot read a message of the host");
         done += (size_t)got;
     }
     posix_fadvise(file, said->at, said->length, POSIX_FADV_DONTNEED);

@@ -57,12 +57,12 @@ bool guest_setting(struct settings *set, enum frame frame, const unsigned char *
     case GROUP:
         set->groups = reallocarray(set->groups, set->group_count + 1, sizeof *set->groups);
         if (set->groups == NULL)
-            guest_refuse("groups");
+            guest_refuse("out of memory");
         set->groups[set->group_count++] = (gid_t)line_take_number(content, length);
         break;
     case HOST_NAME:
         if (sethostname((const char *)content, length) != 0)
-            guest_refuse("the name");
+            guest_refuse("cannot set the host name");
         break;
     case FILTER_OF_CALLS:
         set->filter = (struct sock_fprog){(unsigned short)(length / sizeof(struct sock_filter)),
@@ -84,7 +84,7 @@ bool guest_setting(struct settings *set, enum frame frame, const unsigned char *
         int64_t now[2] = {0};
         copy_fixed(now, sizeof now, content, length);
         if (clock_settime(CLOCK_REALTIME, &(struct timespec){now[0], (long)now[1]}) != 0)
-            guest_refuse("the clock");
+            guest_refuse("cannot set the clock");
         break;
     }
     case TERMINAL:
@@ -96,11 +96,11 @@ bool guest_setting(struct settings *set, enum frame frame, const unsigned char *
         break;
     case BEGIN:
         if (set->command.count == 0)
-            guest_refuse("no command");
+            guest_refuse("the host sent no command");
         return true;
     default:
         if (!guest_network_setting(frame, word_of(content, length)))
-            guest_refuse("a frame");
+            guest_refuse("cannot parse a message of the host");
     }
     return false;
 }
@@ -111,9 +111,9 @@ static void set_limits(const struct settings *set, int procs)
     rlim_t hard = (rlim_t)(set->files[1] > MOST_FILES ? MOST_FILES : set->files[1]);
     if (setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}) != 0 || setrlimit(RLIMIT_NOFILE, &(struct rlimit){soft, hard}) != 0 ||
         setrlimit(RLIMIT_NPROC, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY}) != 0)
-        die_errno("limits can not be set");
+        die_errno("cannot set limits");
     if (procs >= 0 && write(procs, "0", 1) != 1)
-        die_errno("resources can not be limited");
+        die_errno("cannot join the command's cgroup");
 }
 
 static _Noreturn void become_command(const struct settings *set, int procs, int report, const sigset_t *given)
@@ -130,9 +130,9 @@ static _Noreturn void become_command(const struct settings *set, int procs, int 
         die_errno("cannot drop privileges");
     umask((mode_t)set->identity.mask);
     if (chdir(set->directory) != 0)
-        die_errno("%s can't be entered", set->directory);
+        die_errno("cannot change directory to %s", set->directory);
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &set->filter) != 0)
-        die_errno("the filter can't be set");
+        die_errno("cannot load the seccomp filter");
     sigprocmask(SIG_SETMASK, given, NULL);
     exec_command(set->command.at, set->variables.count == 0 ? &none : set->variables.at);
 }
@@ -141,13 +141,13 @@ static void make_pipe(const struct identity *owner, struct job *job, int number)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        guest_refuse("a pipe");
+        guest_refuse("cannot create a pipe");
     int own = ends[number == 0];
     its[number] = ends[number != 0];
     fcntl(own, F_SETFL, O_NONBLOCK);
     /* A user other than root opens the pipe again through /dev/stdout, which its owner may. */
     if (fchown(its[number], (uid_t)owner->user, (gid_t)owner->group) != 0)
-        guest_refuse("a pipe");
+        guest_refuse("cannot create a pipe");
     *(number == 0 ? &job->input : &job->outputs[number - 1]) = own;
 }
 
@@ -158,7 +158,7 @@ static void make_terminal(const struct settings *set, struct job *job)
         fchown(slave, (uid_t)set->identity.user, (gid_t)set->identity.group) != 0 ||
         tcsetattr(slave, TCSANOW, &set->terminal.modes) != 0 || ioctl(job->master, TIOCSWINSZ, &set->terminal.size) != 0 ||
         dup2(slave, 0) < 0)
-        guest_refuse("a terminal");
+        guest_refuse("cannot create a terminal");
     its[0] = its[1] = slave;
     job->input = job->outputs[0] = job->master;
 }
@@ -183,7 +183,7 @@ bool guest_command(const struct settings *set, int procs, struct job *job)
     lead_session();
     job->pid = pipe2(reports, O_CLOEXEC) != 0 ? -1 : fork();
     if (job->pid < 0)
-        guest_refuse("a process");
+        guest_refuse("cannot create a process");
     job_begin(job->pid);
     if (job->pid == 0)
         become_command(set, procs, reports[1], &none);

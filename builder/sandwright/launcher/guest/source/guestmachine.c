@@ -48,8 +48,8 @@ void machine_root(int line)
         usleep(PAUSE);
     if (mkdir("/host", 0700) != 0 ||
         mount("host", "/host", "9p", MS_NODEV | MS_NOSUID, "trans=virtio,version=9p2000.L,msize=512000,cache=mmap") != 0)
-        guest_refuse("the host's files");
+        guest_refuse("cannot mount the host's files");
     if (chdir("/host") != 0 || mount(".", "/", NULL, MS_MOVE, NULL) != 0 || chroot(".") != 0 || chdir("/") != 0 ||
         mount("tmpfs", "/dev", "tmpfs", MS_NOSUID, "mode=0755") != 0)
-        guest_refuse("the root");
+        guest_refuse("cannot change the root directory");
 }

@@ -60,7 +60,7 @@ static void raise_loopback(void)
     struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
     _cleanup_close_ int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (any < 0 || ioctl(any, SIOCSIFFLAGS, &request) != 0)
-        guest_refuse("lo");
+        guest_refuse("cannot bring up the loopback");
 }
 
 static void lay_over(const char *place, const char *content)
@@ -69,7 +69,7 @@ static void lay_over(const char *place, const char *content)
     if (write_file(AT_FDCWD, own, content, strlen(content), 0444) != 0 || mount(own, place, NULL, MS_BIND, NULL) != 0 ||
         mount(NULL, place, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0 ||
         unlink(own) != 0)
-        guest_refuse(place);
+        guest_refuse("cannot mount %s", place);
 }
 
 void guest_network(int line)

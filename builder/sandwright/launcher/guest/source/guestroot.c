@@ -128,5 +128,5 @@ const char *guest_root(const struct strv *planned, const struct identity *identi
         return "/dev";
     if (memory && !close_memory(ROOT))
         return "/";
-    return enter() ? NULL : "the root";
+    return enter() ? NULL : "the root directory";
 }

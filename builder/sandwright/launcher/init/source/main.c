@@ -38,7 +38,7 @@ static void wait_for_names(void)
         if (bound != NULL && strstr(bound, ":0035 ") != NULL) /* port 53 */
             return;
         if (milliseconds() > until)
-            die("names are not resolved inside");
+            die("cannot resolve names inside the sandbox");
     }
 }
 

@@ -36,9 +36,9 @@ static void change_account(const char *value)
     if (*rest == ':')
         group = (gid_t)strtoul(rest + 1, &rest, 10);
     if (*rest != '\0' || user == 0 || group == 0)
-        die("%s is no account", value);
+        die("'%s' is not UID:GID", value);
     if (!become_account(user, group, NULL, 0, 0))
-        die_errno("the account %s can not be taken on", value);
+        die_errno("cannot change to the user %s", value);
 }
 
 static void add_path(int ruleset, uint64_t rights, const char *path)
@@ -121,11 +121,11 @@ _Noreturn void restrict_main(char **words)
         if ((value = value_of(*rule, "filter")) == NULL)
             continue;
         if (count == FILTERS)
-            die("there are too many filters");
+            die("too many seccomp filters");
         filters[count++] = filter_of(value);
     }
     if (count == 0)
-        die("give a filter of system calls");
+        die("no seccomp filter given");
     int ruleset = make_ruleset(words);
     if (account != NULL)
         change_account(account);

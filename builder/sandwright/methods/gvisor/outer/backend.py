@@ -50,17 +50,17 @@ class OuterGvisor(Launched):
     engine: EngineName = field(kw_only=True)
 
     def programs(self) -> Sequence[str]:
-        """Those of the engine; runsc is the image's."""
+        """The programs of the engine; runsc is in the image."""
         return self._engine_backend.programs()
 
     def depends(self, host: MachineFacts) -> Iterator[Question]:
-        """On what the engine depends on."""
+        """The questions of the engine's backend."""
         yield from self._engine_backend.depends(host)
 
     def environment(
         self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, notify: Notify = quiet
     ) -> Mapping[str, str]:
-        """Where the policy's image is unpacked, and what the client needs. Raise HostError."""
+        """Variables for the directory of the unpacked image, and those of the client. Raise HostError."""
         self._load_image(collect_host(), notify)
         root = rootfs(policy, inputs or LiveHost(), notify=notify)
         return {**self._engine_backend.settings(collect_host()), ROOTFS: str(root)}
@@ -104,14 +104,14 @@ class OuterGvisor(Launched):
         )
 
     def explained(self, failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
-        """What a start that failed means: the session program has said why in words."""
+        """The cause of a failed start, which the session program has already put into words."""
         message = failed.output
         if "namespaces" in message or "pivot_root" in message:
             return "container-filter", message, "something around the engine withholds what gVisor needs"
         return self._engine_backend.explained(failed, host)
 
     def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:  # noqa: ARG002
-        """Nothing: the engine's method removes the container by its label, and the rest goes with it."""
+        """None: the engine's backend removes the container by its label, and with it everything else."""
         return ()
 
     @property
@@ -126,7 +126,7 @@ def _build_advice(engine: str) -> str:
 
 @dataclass(frozen=True)
 class DockerGvisor(OuterGvisor):
-    """The row of gVisor in a container of Docker."""
+    """The method gVisor in a container of Docker."""
 
     name: str = "gvisor-docker"
     engine: EngineName = "docker"
@@ -134,7 +134,7 @@ class DockerGvisor(OuterGvisor):
 
 @dataclass(frozen=True)
 class PodmanGvisor(OuterGvisor):
-    """The row of gVisor in a container of Podman."""
+    """The method gVisor in a container of Podman."""
 
     name: str = "gvisor-podman"
     engine: EngineName = "podman"

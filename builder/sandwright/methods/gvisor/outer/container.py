@@ -70,7 +70,7 @@ class OuterContainer:
         return self._exec_in_container("wait", sandbox, limit=limit).status
 
     def output(self, sandbox: str) -> process.Result:
-        """What the command has written so far, to standard output and to standard error."""
+        """The output of the command so far, standard output and standard error."""
         return self._exec_in_container("output", sandbox)
 
     def kill(self, sandbox: str, signal: str = "TERM") -> None:
@@ -82,7 +82,7 @@ class OuterContainer:
         self._must("delete", sandbox)
 
     def sandboxes(self) -> tuple[str, ...]:
-        """The names of those that are there."""
+        """The names of the existing sandboxes."""
         return tuple(self._must("list").text.splitlines())
 
     def _must(self, *words: str, variables: Mapping[str, str] | None = None) -> process.Result:
@@ -155,7 +155,7 @@ _KEEP_ID = "--userns=keep-id"
 
 
 def own_limits() -> Iterator[str]:
-    """Options for limits: the caller's own. By itself Podman asks for more, and needs CAP_SYS_RESOURCE."""
+    """Options that set the caller's limits. By default Podman needs CAP_SYS_RESOURCE for higher ones."""
     for name, kind, most in (
         ("nproc", resource.RLIMIT_NPROC, 32768),
         ("nofile", resource.RLIMIT_NOFILE, 1 << 20),

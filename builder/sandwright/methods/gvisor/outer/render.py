@@ -56,10 +56,10 @@ _PACKED = "@packed@"
 
 @dataclass(frozen=True)
 class Grant:
-    """What the container is given so that runsc can do its work.
+    """The privileges of the container, so that runsc works in it.
 
-    `capabilities` are those of its bounding set; `seccomp` is their filter. `masked`: the
-    engine's masks stay on /proc.
+    `capabilities` are those of its bounding set; `seccomp` is their filter. `masked`: the engine's masks stay
+    on /proc.
     """
 
     capabilities: tuple[str, ...]
@@ -67,13 +67,13 @@ class Grant:
     masked: bool
 
     def filter(self) -> dict[str, Any]:
-        """The profile as the engines read it."""
+        """The profile in the format of the engines."""
         return oci_json(self.seccomp.expand(caps=self.capabilities))
 
 
 @functools.cache
 def grant(*, rootless: bool) -> Grant:
-    """What was measured to be the least, from `oci/outer.json`."""
+    """The smallest sufficient privileges, as measured, from `oci/outer.json`."""
     data = data_json("oci", "outer.json")
     mode = "rootless" if rootless else "rootful"
     held = tuple(row["capability"] for row in data["capabilities"][mode])
@@ -133,10 +133,10 @@ class Options:
 
 
 def outer_options(policy: ResolvedPolicy, *, granted: Grant | None = None) -> Options:
-    """What a container that stays is started with. Raise RenderError, for `network.mode: proxy` too.
+    """The options of a persistent container. Raise RenderError, also for `network.mode: proxy`.
 
-    It has no placeholders: Git directories that need one are read-only as a whole, and other protected
-    names that don't exist can be made.
+    It has no placeholders: Git directories that need one are read-only as a whole, and other protected names
+    that don't exist can be made.
     """
     if policy.network.mode == "proxy":
         raise RenderError("network.mode: proxy needs a launcher, and a persistent container has none")

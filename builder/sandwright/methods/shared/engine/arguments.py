@@ -40,7 +40,7 @@ def run_arguments(container: Container) -> tuple[str, ...]:
 
 
 def network_arguments(container: Container) -> tuple[str, ...]:
-    """What decides which network there is, where no launcher brings a proxy."""
+    """The options that choose the network, if no launcher starts a proxy."""
     return (f"--network={container.network}",)
 
 

@@ -55,11 +55,11 @@ class EngineBackend(Launched):
         return client_with(self.name, self.settings(collect_host()))
 
     def programs(self) -> Sequence[str]:
-        """The client."""
+        """The program of the client."""
         return (self.name,)
 
     def depends(self, host: MachineFacts) -> Iterator[Question]:
-        """As all do; and on what names the engine."""
+        """The questions of every backend, and those about the engine's address."""
         yield from super().depends(host)
         yield "variable", "DOCKER_HOST"
         yield "variable", "CONTAINER_HOST"
@@ -105,16 +105,19 @@ class EngineBackend(Launched):
     def environment(
         self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, notify: Notify = quiet
     ) -> Mapping[str, str]:
-        """What the client needs; the engine is given images that were built here, if it lacks them."""
+        """The variables of the client.
+
+        Images that were built here are loaded into the engine if it lacks them.
+        """
         load_built(self.client(), policy, inputs or LiveHost(), notify=notify)
         return self.settings(collect_host())
 
     def dead(self) -> Preflight | None:
-        """The fault when no engine answers."""
+        """The fault if no engine answers, else None."""
         return None
 
     def explained(self, failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:  # noqa: ARG002
-        """What a start that failed means, and what helps."""
+        """The cause of a failed start, and the remedy."""
         message = failed.output
         if "cgroup" in message:
             return "cgroups", message, "give the engine a cgroup hierarchy that it can use"

@@ -64,7 +64,7 @@ class ComposeSandbox(Enclosure):
     names_stay_open: bool = False
 
     def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:
-        """There are no placeholders where Compose starts the container, as the file's head says."""
+        """The reason for a looser answer: Compose creates no placeholders, as the head of the file says."""
         rules = policy.filesystem.tree.deciding(question.path) if question.path else ()
         if self.names_stay_open and rules and policy.facts.kind(rules[0].path) is None:
             return ABSENT_NAMES

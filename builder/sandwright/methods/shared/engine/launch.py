@@ -104,7 +104,7 @@ def image_missing(container: Container) -> str:
 
 
 def proxy_missing(container: Container) -> str:
-    """The same of the proxy's image, which is looked for first; one command builds both."""
+    """The message for a missing proxy image, which is checked first; one command builds both images."""
     also = [container.ours] if container.ours else []
     return _to_load(container, PROXY_IMAGE, "proxy", *also)
 

@@ -27,10 +27,10 @@ PROXY = "proxy"
 def load_built(
     engine: EngineClient, policy: ResolvedPolicy, inputs: LiveHost, *, notify: Notify = quiet
 ) -> None:
-    """See to it that an engine's images of ours are those that were built here.
+    """Ensure that an engine's images of ours are those that were built here.
 
-    Raise HostError when an image lies where the sandbox could
-    write, or the engine does not take it; IntegrityError when it is not whole.
+    Raise HostError when an image lies where the sandbox could write, or the engine does not take it;
+    IntegrityError when it is not whole.
     """
     for name in _needed_images(policy):
         for layout in layouts(policy, name, inputs):

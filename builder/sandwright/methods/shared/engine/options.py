@@ -67,7 +67,7 @@ def is_filtered(words: Sequence[str], expected: str) -> bool:
 
 
 def isolation_of(options: Sequence[Option], at: ArtifactPosition) -> Isolation:
-    """What a container of these options is left; engines give each one of mounts, processes and names."""
+    """The isolation of a container with these options; engines isolate mounts, processes and names."""
     pairs = {(name, value) for name, value, _ in options}
     security = [(value, position) for name, value, position in options if name == "--security-opt"]
     held = {value.removeprefix("CAP_"): position for name, value, position in options if name == "--cap-add"}

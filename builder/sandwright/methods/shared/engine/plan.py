@@ -32,10 +32,10 @@ from sandwright.render.mounts import MountPlan
 
 @dataclass(frozen=True)
 class OuterPlan:
-    """What gVisor's launcher does besides, in a container of an engine.
+    """The additional input of gVisor's launcher, in a container of an engine.
 
-    `image` is that of the container's root, `points` the mount points in it; `command`
-    gets the command; `files` are artifacts, and where the container sees them.
+    `image` is that of the container's root, `points` the mount points in it; `command` gets the command;
+    `files` are artifacts, and where the container sees them.
     """
 
     image: str
@@ -47,7 +47,7 @@ class OuterPlan:
 def engine_plan(
     policy: ResolvedPolicy, plan: MountPlan, made: Container, options: Iterable[str], outer: OuterPlan | None
 ) -> LaunchPlan:
-    """What the launcher of a container does. Raise RenderError for values that it can't take."""
+    """The launch plan for a container. Raise RenderError for values that it can't take."""
     base = common_plan(policy, plan, "engine")
     shims = shim_plan(policy, made.engine)
     done = replace(
@@ -100,7 +100,7 @@ def _proxied(policy: ResolvedPolicy, made: Container, engine: EnginePlan) -> Eng
 def engine_launcher(
     policy: ResolvedPolicy, plan: LaunchPlan, others: Sequence[Artifact]
 ) -> tuple[Artifact, ...]:
-    """`launch` and what tells it what to do. `others` are the artifacts that it checks and uses.
+    """`launch` and its plan or variables. `others` are the artifacts that it checks and uses.
 
     Raise RenderError for ports, and for private names, where the engine is on another machine.
     """

@@ -40,7 +40,7 @@ class Runtime(Launched):
     def environment(
         self, policy: ResolvedPolicy, inputs: LiveHost | None = None, *, notify: Notify = quiet
     ) -> Mapping[str, str]:
-        """Where the image is unpacked. Raise HostError when it is not there."""
+        """The variable with the directory of the unpacked image. Raise HostError if there is none."""
         return {ROOTFS: str(rootfs(policy, inputs or LiveHost(), notify=notify))}
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
@@ -67,12 +67,12 @@ class Runtime(Launched):
         return Preflight(self.name, "image-missing", message, remedy)
 
     def runtime_version(self, host: MachineFacts) -> str:
-        """What the program says that the launcher takes."""
+        """The version that the launcher's runtime reports."""
         program = next((name for name in self.programs() if name in host.programs), "")
         return process.run(program, "--version", timeout=KILL, check=False).text if program else ""
 
     def explained(self, failed: Failed, host: MachineFacts) -> tuple[Code, str, str]:
-        """What a start that failed means, and what helps."""
+        """The cause of a failed start, and the remedy."""
         message = failed.output
         if "cgroups in hybrid mode" in message:
             return "cgroups", "crun refuses cgroups of both versions at once", "install runc beside it"
@@ -94,9 +94,9 @@ class Runtime(Launched):
             yield Leftover(self.name, "directory", str(directory))
 
     def remove(self, leftover: Leftover) -> None:
-        """End what its container still runs, forget its state, and remove it.
+        """Stop the container, delete its state, and remove the directory.
 
-        It stays as long as the container goes on: raise HostError.
+        Raise HostError, and keep the directory, while the container is still running.
         """
         directory = Path(leftover.name)
         if directory not in abandoned_directories(self.name):

@@ -87,7 +87,7 @@ _NO_GROUP = "runsc without root has no cgroup: resources.memory, cpus and pids n
 
 
 def config_holes(config: bytes, *, own_network: bool, asks: bool = False) -> tuple[tuple[str, str], ...]:
-    """What a run puts into a configuration, with the first and last place of the bytes that it replaces."""
+    """The parts of a configuration that each run replaces, with their first and last positions."""
     found = {name: pattern.search(config) for name, pattern in _HOLES.items()}
     places = {name: match.span(1) for name, match in found.items() if match is not None}
     return tuple(

@@ -112,7 +112,7 @@ def _asking(policy: ResolvedPolicy) -> Iterator[Artifact]:
 
 
 def root_accounts(policy: ResolvedPolicy) -> Iterator[Artifact]:
-    """Who root inside is: the caller, so that the home that getpwuid(3) tells is $HOME."""
+    """The account files in which root inside is the caller, so that getpwuid(3) gives $HOME as the home."""
     if policy.mapping != "off":
         account = account_of(policy, 0, 0)
         yield Artifact("passwd", passwd_file(account), "the accounts, over the image's /etc/passwd")
