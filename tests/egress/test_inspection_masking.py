@@ -125,9 +125,17 @@ def test_no_division_into_chunks_lets_it_through(opened: Inspected) -> None:
 
 
 def test_no_place_in_a_long_answer_lets_it_through(opened: Inspected) -> None:
-    """Around the ends of haproxy's buffers (16,384 bytes) and of TLS records."""
+    """Around the ends of haproxy's buffers (32,768 bytes) and of TLS records (16,384)."""
     secret = SECRET.encode()
-    for size in (0, 1, 100, 8000, *range(16_384 - 60, 16_384 + 60, 13), 32_700, 100_000):
+    for size in (
+        0,
+        1,
+        100,
+        8000,
+        *range(16_384 - 60, 16_384 + 60, 13),
+        *range(32_768 - 60, 32_768 + 60, 13),
+        100_000,
+    ):
         whole = b"s" * size + secret + b"-" * 40_000 + secret + b"sk-re"
         opened.canary.parts = [whole]
         assert body(opened.ask(request("/parts")).raw) == whole.replace(secret, STARS.encode())

@@ -40,6 +40,9 @@ from sandwright.render.templates import add_filter, render_template
 SIGNED_BODY = 512 << 10
 """Bytes of haproxy's buffers if it signs requests: a body without a digest in the headers must fit in one."""
 
+_BUFFER = 32 << 10
+"""Bytes of haproxy's buffers otherwise. A request's headers must fit in one, but for 8 KiB."""
+
 _WORD = re.compile(r"[A-Za-z0-9._/:@+-]+")
 
 
@@ -130,7 +133,7 @@ def haproxy_configuration(policy: ResolvedPolicy, authorities: str) -> str:
         hosts=list(_haproxy_hosts(policy)),
         masks=bool(policy.credentials.http),
         signs=signs_requests(policy),
-        signed_body=SIGNED_BODY,
+        buffer=SIGNED_BODY if signs_requests(policy) else _BUFFER,
         segments=SEGMENTS,
         overrides=header_regex(OVERRIDES),
         query=QUERY,
