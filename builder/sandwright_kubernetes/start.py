@@ -1,4 +1,4 @@
-"""Runs a command as a Job of a rendered sandbox, from this process: what `launch` is to other methods.
+"""Runs a command as a Job of a rendered sandbox, from this process: the counterpart of `launch`.
 
 Its words are a directory of artifacts, and the command. The command's streams come back as one, on standard
 output; it reads what comes on standard input. Where both are a terminal, it has one. It exits as the command

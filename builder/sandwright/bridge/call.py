@@ -170,7 +170,7 @@ def _decode_request(frame: Frame, reader: frames.FrameReader) -> frames.CallRequ
 
 
 def _peer_fault(connection: socket.socket, uids: tuple[int, ...]) -> str:
-    """Why a connection is not from the sandbox; one over the sandbox's loopback always is."""
+    """The reason why a connection is not from the sandbox; over the sandbox's loopback there is none."""
     if connection.family != socket.AF_UNIX:
         return ""
     if hasattr(socket, "SO_PEERCRED"):

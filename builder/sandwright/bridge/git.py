@@ -40,7 +40,7 @@ DEFAULT_USERNAME = "x-access-token"
 """The user name that GitHub accepts with a token; other servers accept any."""
 
 READERS = 4
-"""How many repositories are read at once: the list of refs of each takes memory."""
+"""The number of repositories that are read at once: the list of refs of each takes memory."""
 
 _HELPER = r"""!printf 'username=%s\npassword=%s\n' "$SANDWRIGHT_USERNAME" "$SANDWRIGHT_PASSWORD" #"""
 

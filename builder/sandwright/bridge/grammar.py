@@ -196,7 +196,7 @@ def _find_form(profile: ProgramProfile, arguments: Sequence[str]) -> CommandForm
 
 
 def _why_never(profile: ProgramProfile, arguments: Sequence[str]) -> str:
-    """Why a sub-command is not in a profile, if the reason is recorded."""
+    """The reason why a sub-command is not in a profile, if it is recorded."""
     fitting = (name for name in profile.never if tuple(arguments[: len(name.split())]) == tuple(name.split()))
     return profile.never.get(max(fitting, key=len, default=""), "")
 

@@ -91,7 +91,7 @@ _CODE = (
     "import sys, types; sandwright = sys.modules['sandwright'] = types.ModuleType('sandwright'); "
     "sandwright.__path__ = [sys.argv[1]]; from sandwright.egress.mcp_filter import main; main()"
 )
-"""It reads the package's directory alone, not what lies beside it."""
+"""It reads the package's directory alone, not the files beside it."""
 
 
 def _find_haproxy() -> str:

@@ -50,7 +50,7 @@ class Blob:
         return self.digest.removeprefix("sha256:")
 
     def descriptor(self, media_type: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON values
-        """What a document says to point to the blob."""
+        """The blob's descriptor for documents that point to it."""
         return Descriptor(media_type, self.digest, self.size).document(**more)
 
 

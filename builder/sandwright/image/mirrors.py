@@ -1,4 +1,4 @@
-"""Where packages come from: base addresses of the archives `debian`, `debian-security` and `alpine`.
+"""Sources of packages: base addresses of the archives `debian`, `debian-security` and `alpine`.
 
 No host name is built in. Addresses come from an option, from SANDWRIGHT_MIRROR, or from the configuration of
 this host's apt and apk, in this order.

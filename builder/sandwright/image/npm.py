@@ -29,7 +29,7 @@ from sandwright.reading import read_unlinked
 _TIMEOUT = 1800.0
 _MACHINES = {"linux/amd64": "x64", "linux/arm64": "arm64"}
 _ALGORITHMS = ("sha512", "sha384", "sha256")
-"""Those that count, the strongest first. SHA-1, which old files have, does not."""
+"""The accepted algorithms, the strongest first. SHA-1, which old files have, is not among them."""
 
 
 @dataclass(frozen=True)

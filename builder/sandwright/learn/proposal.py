@@ -124,7 +124,7 @@ class Proposal:
 
 
 def difference(old: str | None, new: str, name: str) -> str:
-    """What changes in the file, as `diff -u` says it."""
+    """The change of the file, in the format of `diff -u`."""
     before = [] if old is None else old.splitlines(keepends=True)
     lines = difflib.unified_diff(
         before, new.splitlines(keepends=True), "/dev/null" if old is None else name, name

@@ -175,7 +175,7 @@ class Authorizer:
         return ""
 
     def _stranger(self, realm: str, operation: RegistryOperation) -> str:
-        """Why a login is not sent to a realm; empty when it is, or without a login."""
+        """The reason to withhold a login from a realm; empty when it is sent, or without a login."""
         credential = self._credential(operation.repository)
         host = urllib.parse.urlsplit(realm).hostname or ""
         if credential is None or self._settings.knows_token_server(self._host, host):

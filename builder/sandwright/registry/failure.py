@@ -1,4 +1,4 @@
-"""Errors of registries: which request failed, and what the registry answered."""
+"""Errors of registries: the request that failed, and the registry's answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RegistryError(FetchError):
     """
 
     def __init__(self, message: str, *, status: int = 0, codes: tuple[str, ...] = ()) -> None:
-        """`message` names registry, repository and what was asked."""
+        """`message` names registry, repository and request."""
         self.status = status
         self.codes = codes
         super().__init__(message)

@@ -45,7 +45,7 @@ def compare_listing(
     digest: str,
     locked: Collection[lock.LockedPackage | lock.LanguagePackage] | None = None,
 ) -> list[str]:
-    """How an SBOM and an image differ: a line for each difference, the first ones.
+    """The differences of an SBOM and an image: a line for each difference, the first ones.
 
     `locked` are the packages that must be in it, each with its SHA-256; None where there is no lock to go by.
     """

@@ -32,7 +32,7 @@ from sandwright.rootfs.descriptor import Descriptor
 
 PREDICATE = "dev.sigstore.bundle.predicateType"
 CONTENT = "dev.sigstore.bundle.content"
-"""Annotations by which cosign finds what it looks for."""
+"""Annotations by which cosign finds attached documents."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Published:
 def make_plan(
     repository: Repository, release: Release, verifier: Verifier, tags: Sequence[str]
 ) -> PublishPlan:
-    """Ask the registry what it has, and plan the steps. Raise UsageError for an invalid tag."""
+    """Ask the registry for its content, and plan the steps. Raise UsageError for an invalid tag."""
     for tag in tags:
         check_tag(tag)
     there = _attached_documents(repository, release)

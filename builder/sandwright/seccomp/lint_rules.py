@@ -1,4 +1,4 @@
-"""What can be seen in a profile's rules one by one, or in rules for the same call."""
+"""Checks of a profile's rules one by one, and of rules for the same call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs in the background, without the terminal: `run --detach`, and the logs of what they print.
+"""Runs in the background, without the terminal: `run --detach`, and the logs of their output.
 
 A detached run is a child in a new session (setsid(2)), which supervises its launcher. Its output goes to a
 file in the cache, which no sandbox sees: `logs/NAME.SESSION`. Its denials go to `logs/NAME.SESSION.denials`,

@@ -100,7 +100,7 @@ def _there(parent: int | None) -> int:
 
 
 class ChangeRules:
-    """Decides what counts as unchanged, and which mode and time a new file gets."""
+    """Decides which paths count as unchanged, and which mode and time a new file gets."""
 
     keeps_times = True
     """Whether a new file has the time of its source, and not of now."""

@@ -70,7 +70,7 @@ class ProjectTransfer:
         return _reason_lines("was not sent", self._image.snapshot.left_out)
 
     def download(self, running: JobRun) -> list[str]:
-        """Apply what the command wrote; say what was not applied. Raise SandwrightError where nothing was."""
+        """Apply the command's changes; list those not applied. Raise SandwrightError if none was."""
         if not self._rules.writes:
             return []
         with ExitStack() as stack:
@@ -122,7 +122,7 @@ def _scratch(what: str) -> Iterator[Path]:
 
 
 def _fetch_changes(running: JobRun, archive: IO[bytes]) -> list[str]:
-    """Have the container beside the sandbox tell what was changed. A connection that breaks is made again."""
+    """Have the container beside the sandbox list the changes. A broken connection is made again."""
     for attempt in reversed(range(_ATTEMPTS)):
         archive.seek(0)
         archive.truncate()

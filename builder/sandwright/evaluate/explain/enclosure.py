@@ -1,4 +1,4 @@
-"""A sandbox of mounts and namespaces as its artifacts describe it, and what it answers."""
+"""A sandbox of mounts and namespaces as its artifacts describe it, and its answers."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Calls = Callable[[Asked, str], MethodVerdict]
 
 
 NOT_STARTED = "the launcher does not start once it does"
-"""Why a path is denied that could be read, were it there."""
+"""The reason to deny a path that could be read if it existed."""
 
 _OF_IMAGES = frozenset(("bin", "etc", "lib", "lib32", "lib64", "libx32", "sbin", "usr", "var"))
-"""What every image has at its root."""
+"""The directories that every image has at its root."""
 
 
 @dataclass(frozen=True)
@@ -125,12 +125,12 @@ class Enclosure(ReadBack):
         return MethodVerdict(allowed, access.because, position, access.mount.target)
 
     def can_move(self, path: str, facts: HostFacts) -> bool | None:
-        """A mount point is not renamed, nor what lies in a directory that can't be written."""
+        """A mount point is not renamed, nor a path in a directory that can't be written."""
         mounts = self._on(facts)
         return mounts.access(path.rpartition("/")[0] or "/").writable and not mounts.is_target(path)
 
     def mount_over(self, path: str, facts: HostFacts) -> Mount | None:
-        """What decides on a path inside; None where the image's own files are."""
+        """The mount that decides on a path inside; None for a path among the image's own files."""
         return self._on(facts).access(path).mount
 
     def isolation(self) -> Isolation:

@@ -149,7 +149,7 @@ class _Unpacking:
         )
 
     def report(self, layers: int) -> UnpackReport:
-        """What was done."""
+        """The report on the unpacking."""
         return UnpackReport(self._owners, layers, self._entries, self._bytes, self._contained, self._missing)
 
     @contextlib.contextmanager

@@ -220,7 +220,7 @@ def _missing_name_probes(subject: ProofSubject) -> Iterator[Probe]:
 
 
 _NAMES = 4
-"""How many protected names are attempted; all are treated alike."""
+"""The number of protected names that are attempted; all are treated alike."""
 
 
 def creation_controls(mine: Path) -> tuple[ProbeStep, ...]:
@@ -278,7 +278,7 @@ def _temporary_probe(subject: ProofSubject) -> Probe:
 
 
 def _not_temporary(subject: ProofSubject) -> str:
-    """Why no temporary file of the host can be attempted."""
+    """The reason why no temporary file of the host can be attempted."""
     if subject.properties.copies_project:
         return "the planted files are in the project, which is shown"
     return "" if subject.fixture.temporary else "this host's /tmp can't be written"

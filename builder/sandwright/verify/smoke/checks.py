@@ -21,7 +21,7 @@ FEW_AUTHORITIES = 100
 """Mozilla's list, which Debian's ca-certificates brings, holds about 140."""
 
 _OVERFLOW = 65534
-"""What the kernel shows for an id that a user namespace doesn't map (/proc/sys/kernel/overflowgid)."""
+"""The id that the kernel shows for one that a user namespace doesn't map (/proc/sys/kernel/overflowgid)."""
 
 _FALLBACK_DEVICES = frozenset(
     "tunl0 gre0 gretap0 erspan0 sit0 ip_vti0 ip6_vti0 ip6tnl0 ip6gre0".split()  # noqa: SIM905

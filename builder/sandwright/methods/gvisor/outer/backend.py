@@ -32,7 +32,7 @@ IMAGE = f"sandwright/{NAME}:latest"
 _ASKING = 10.0
 
 _FILES = ("etc/hosts", "etc/resolv.conf", "etc/passwd", "etc/group")
-"""What the trial's root has to have beside directories: the container's own lie over them."""
+"""The files that the trial's root needs beside directories: the container's own are mounted over them."""
 
 
 def engine_backend(name: str) -> EngineBackend:
