@@ -598,7 +598,7 @@ def test_indices_are_fetched_once_for_several_images(
 def test_a_lock_of_apts_directory_is_not_waited_for_without_an_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever can read its file can hold it, a sandbox too."""
+    """A process that can read the lock's file can hold it, a sandbox too."""
     monkeypatch.setattr(apt, "WAITING", 0.3, raising=False)
     mirrors = Mirrors(dict.fromkeys(("debian", "debian-security"), ("http://192.0.2.1/debian",)))
     own, other = (

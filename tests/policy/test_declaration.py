@@ -1,4 +1,5 @@
-"""What methods make of a policy: the table is whole, and what a method can't do is an error that names it.
+"""The support of methods for policies: the table is whole, and an unsupported feature is an error with its
+name.
 
 Tests of methods/<name>/support.py: each feature of each method.
 Tests of policy/names.py: features.

@@ -879,7 +879,7 @@ def test_a_length_that_no_number_has(registry: StandIn) -> None:
 
 
 def test_a_chunk_that_no_number_has(registry: StandIn) -> None:
-    """What a registry asks for at least is granted up to a limit."""
+    """The least chunk size that a registry asks for is granted up to a limit."""
     least = "0" * 19 + "9" * 5000
     registry.fault("^POST", answer(202, Location="/v2/a/b/blobs/uploads/x", OCI_Chunk_Min_Length=least))
     registry.content.uploads["x"] = b""
@@ -946,7 +946,7 @@ def _unreachable(host: str, reach: float = 2.0) -> float:
 
 @pytest.mark.needs("openssl")
 class TestTls:
-    """Whom we believe to be the registry."""
+    """Trust in a registry's certificate."""
 
     def test_a_certificate_of_an_authority_that_we_were_given(self, tmp_path: Path) -> None:
         made = make_certificates(tmp_path)

@@ -266,7 +266,7 @@ class TestLogins:
 
 @pytest.mark.needs("skopeo")
 class TestSkopeo:
-    """What one pushes the other pulls."""
+    """Images pushed by one program and pulled by the other."""
 
     @pytest.fixture(autouse=True)
     def _own_logins(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

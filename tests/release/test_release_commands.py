@@ -63,7 +63,7 @@ class Command:
         self._capsys = capsys
 
     def __call__(self, *words: str, status: int = 0) -> str:
-        """What a command prints; on standard error when it fails with `status`."""
+        """The output of a command; its standard error when it fails with `status`."""
         self._capsys.readouterr()
         code = main(words)
         printed = self._capsys.readouterr()

@@ -1,4 +1,4 @@
-"""What the next start of sandwright would load or run: no sandbox can plant it."""
+"""Files that the next start of sandwright would load or run: no sandbox can plant one."""
 
 from __future__ import annotations
 
