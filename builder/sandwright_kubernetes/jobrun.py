@@ -163,7 +163,7 @@ class JobRun:
             if field(self._container_status(name), "state", "running") is not None:
                 return self.pod
             time.sleep(_LOOK)
-        raise HostError(f"the container {name} does not run, which reads what was written")
+        raise HostError(f"the container {name}, which reads the changes, does not run")
 
     def remove(self) -> None:
         """Delete it with its Pod, and wait until no program of it runs. Raise HostError when it stays."""

@@ -168,7 +168,7 @@ def check_cluster(
         admission.check_claims(connection, namespace, job["spec"]["template"]["spec"])
         admission.check_admitted(connection, namespace, job)
     except ApiRefused as error:
-        raise admission.NothingRan(f"the cluster refuses what a run needs: {error}") from error
+        raise admission.NothingRan(f"the cluster refuses an object that a run needs: {error}") from error
 
 
 def read_manifests(directory: Path) -> dict[str, Json]:

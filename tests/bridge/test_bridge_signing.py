@@ -253,7 +253,7 @@ def test_an_object_under_anothers_name(place: Signed) -> None:
     forged.write_bytes(zlib.compress(b"tree 0\0"))
     with place.world.bridge(POLICY) as bridge:
         why = place.refused(bridge, COMMIT.replace(TREE, "1" * 40))
-    assert "is not what its name says" in why or "can't be read" in why
+    assert "does not match its digest" in why or "can't be read" in why
 
 
 @pytest.mark.parametrize("way", ["alternates", "a link"])

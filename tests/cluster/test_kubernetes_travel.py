@@ -167,7 +167,7 @@ def test_an_archive_that_is_refused(
 ) -> None:
     """As a whole: what comes before it in the archive changes nothing either."""
     before = _tree(tmp_path / "p")
-    with pytest.raises(ArchiveRefused, match="what the Pod sent"):
+    with pytest.raises(ArchiveRefused, match="the Pod's archive"):
         project.apply(archive_of(member("docs/new", content=b"n"), *members))
     assert _tree(tmp_path / "p") == before
     assert not list(tmp_path.glob("x"))

@@ -215,7 +215,7 @@ def test_what_a_method_cannot_do_is_an_error(text: str, method: str, refused: st
     with pytest.raises(RenderError) as error:
         check_expressible(_resolve(text), registry.declaration(method))
     assert str(error.value) == (
-        f"{refused}\nchoose another method, leave out what it can't do, or accept it: "
+        f"{refused}\nchoose another method, leave the feature out, or accept the gap: "
         f"accept_gaps: [{{feature: …, method: {method}, reason: …}}]"
     )
 

@@ -162,7 +162,7 @@ def test_directories_without_an_end_where_submodules_are(repo: Path) -> None:
             below = os.open("d", os.O_RDONLY, dir_fd=above)
             os.close(above)
             above = below
-        with pytest.raises(UsageError, match="remove what no submodule of yours needs"):
+        with pytest.raises(UsageError, match="remove the directories that no submodule of yours needs"):
             _resolved(repo)
     finally:
         os.close(above)
@@ -172,7 +172,7 @@ def test_directories_without_an_end_where_submodules_are(repo: Path) -> None:
 def test_many_directories_where_submodules_are(repo: Path) -> None:
     for number in range(10_001):
         (repo / f".git/modules/{number}").mkdir(parents=True)
-    with pytest.raises(UsageError, match="remove what no submodule of yours needs"):
+    with pytest.raises(UsageError, match="remove the directories that no submodule of yours needs"):
         _resolved(repo)
 
 

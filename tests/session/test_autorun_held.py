@@ -255,7 +255,7 @@ TOO_MANY = {
     ),
     "repositories": (
         "git init -q a/0; for n in $(seq 205); do cp -r a/0 a/$n; done",
-        "there are more than 200 repositories in what may be written, too many to protect one by one",
+        "there are more than 200 repositories in writable directories, too many to protect one by one",
     ),
 }
 

@@ -206,8 +206,8 @@ def _check_plain_words(checked_from: int, arguments: Sequence[str]) -> Iterator[
     for index, word in enumerate(arguments):
         if index >= checked_from and not is_plain_word(word):
             raise Refused(
-                f"{quote_words([word])!r}: without a profile of the program, `*` is plain words only; "
-                "what else is meant has to stand in the policy"
+                f"{quote_words([word])!r}: without a profile of the program, `*` stands for plain words "
+                "only; list other arguments in the policy"
             )
         yield word
 

@@ -112,8 +112,7 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
     except SandwrightError as error:
         yield (
             "warning",
-            f"{file}: what its methods enforce was not checked, because the policy cannot be resolved here: "
-            f"{error}",
+            f"{file}: its methods were not checked, because the policy cannot be resolved here: {error}",
         )
         return
     yield from _unenforced_features(resolved)

@@ -183,7 +183,7 @@ class _Composer:
         if node is None:
             raise YamlFault(position, f"there is no anchor '{event.anchor}' before this alias")
         if not node.complete:
-            raise YamlFault(position, f"alias '{event.anchor}' is inside what it stands for")
+            raise YamlFault(position, f"alias '{event.anchor}' is inside its own anchor")
         return YamlNode(position, node.content, None, node.items, node.pairs)
 
     def _append_node(self, node: YamlNode) -> None:

@@ -150,7 +150,7 @@ class PrivateApt:
             return
         complaints = _complaints(result)
         if re.search(r"sign|NO_PUBKEY|Hash Sum mismatch|expired|not valid", complaints):
-            raise IntegrityError(f"an archive is not what was signed:\n{complaints}")
+            raise IntegrityError(f"an archive does not match its signature:\n{complaints}")
         raise FetchError(f"the indices of an archive can't be had:\n{complaints}")
 
     def _drop_outdated(self) -> None:

@@ -136,7 +136,7 @@ def _address(text: str) -> str:
             f"'{redact_address(text)}' is not the address of a mirror; it begins with http://, https:// or file:///"
         )
     if re.search(r"[\s\"'\[\]<>\\]", text) or parts.query or parts.fragment:
-        raise UsageError(f"'{redact_address(text)}' holds what an address of a mirror can't hold")
+        raise UsageError(f"'{redact_address(text)}' has characters that no address may have")
     return text.rstrip("/")
 
 

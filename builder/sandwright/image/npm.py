@@ -208,7 +208,7 @@ def _npm_pack(specs: Sequence[str], directory: Path) -> None:
     packages.mkdir()
     # Without it, npm would read the settings of a project in a directory above.
     (directory / "package.json").write_text("{}\n")
-    program = process.which("npm", hint="it downloads what 'languages.npm' names")
+    program = process.which("npm", hint="it downloads the packages of 'languages.npm'")
     process.run(
         program,
         "pack",

@@ -162,7 +162,7 @@ _COMMENTS = {
     },
 }
 _EMPTY = {
-    "read": "only what programs need to start, and what may be written",
+    "read": "only the files that programs need to start, and writable ones",
     "write": "nothing of the host was changed",
 }
 

@@ -156,7 +156,7 @@ def backend(name: str) -> Backend:
     made = _with_parts(name).make_backend()
     if made is None:
         raise UsageError(
-            f"{name} is rendered, and not run from here: see what `sandwright render` writes for it"
+            f"{name} is rendered, but not run from here: see the files that `sandwright render` writes"
         )
     return made
 

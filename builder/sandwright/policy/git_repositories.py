@@ -277,7 +277,7 @@ def _nested_git_directories(directory: Path, inputs: LiveHost) -> list[Path]:
         if listed_names > _MOST_NAMES or depth > _DEEPEST:
             raise UsageError(
                 f"{directory}/modules has too many directories, or too deep ones, to be protected one by "
-                "one: remove what no submodule of yours needs"
+                "one: remove the directories that no submodule of yours needs"
             )
         if _MARKS & names - {*inner}:
             found.append(Path(parent))

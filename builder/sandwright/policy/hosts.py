@@ -186,7 +186,7 @@ def _refuse_urls(text: str) -> None:
         raise ValueError(f"{quoted(text)} is a URL; name the host: {found[1] or 'host'}")
     if "/" in text:
         address = re.fullmatch(r"[0-9a-fA-F.:]+/[0-9]+", text)
-        kind = "a network; name its hosts" if address else "more than a host; leave out what follows /"
+        kind = "a network; name its hosts" if address else "more than a host; leave out the part after /"
         raise ValueError(f"{quoted(text)} is {kind}")
     if "@" in text:
         raise ValueError(f"{quoted(text)} holds a user; name only the host")

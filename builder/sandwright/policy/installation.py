@@ -113,7 +113,7 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
     for name, folders in holding.items():
         found = shutil.which(name, path=os.pathsep.join(folders))
         if found is not None and _changeable(found, tree.changes_host):
-            raise UsageError(f"{found}, which launchers run, leads to what the sandbox can write")
+            raise UsageError(f"{found}, which launchers run, leads to a file that the sandbox can write")
     _refuse_changeable_modules(tree)
 
 

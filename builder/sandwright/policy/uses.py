@@ -203,7 +203,7 @@ def _unsupported_message(method: str, use: Use, support: Support) -> str:
 
 def _suggest_alternatives(method: str) -> str:
     return (
-        "choose another method, leave out what it can't do, or accept it: "
+        "choose another method, leave the feature out, or accept the gap: "
         f"accept_gaps: [{{feature: …, method: {method}, reason: …}}]"
     )
 

@@ -199,7 +199,7 @@ class Authorizer:
             text = document.get("token") or document.get("access_token")
             life = document.get("expires_in")
         except (ValueError, AttributeError, RecursionError):
-            raise RegistryError(f"{where}: the answer is not what a token server gives") from None
+            raise RegistryError(f"{where}: the answer is not one of a token server") from None
         if not isinstance(text, str) or len(text) > LONGEST_TOKEN or not _TOKEN.fullmatch(text):
             raise Denied(f"{where}: the answer holds no token")
         seconds = float(life) if isinstance(life, int) and 0 < life < 10**6 else _DEFAULT_LIFE

@@ -14,7 +14,7 @@ MOST_ERRORS = 3
 LONGEST_TEXT = 240
 
 _HINTS = {
-    401: "it wants to know who asks",
+    401: "it requires a login",
     403: "it does not let us",
     405: "it does not do this at all",
     429: "it was asked too often",

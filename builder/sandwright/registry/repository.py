@@ -232,7 +232,9 @@ def _check_body(what: str, body: bytes, header: str, operation: RegistryOperatio
     algorithm = expected.partition(":")[0] or "sha256"
     found = f"{algorithm}:{hashlib.new(algorithm, body).hexdigest()}"
     if expected and found != expected:
-        raise WrongContent(f"{operation}: what came has the digest {found}, {expected} was promised")
+        raise WrongContent(
+            f"{operation}: the received content has the digest {found}, {expected} was promised"
+        )
     return found
 
 

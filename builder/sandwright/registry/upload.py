@@ -316,7 +316,7 @@ class _Content:
         """With `whole`, raise IntegrityError unless everything was hashed and has the digest."""
         if whole and self._descriptor.digest.partition(":")[2] != self._hash.hexdigest():
             found = f"{self._hash.name}:{self._hash.hexdigest()}"
-            raise IntegrityError(f"{self._asked}: what was to be sent has the digest {found}")
+            raise IntegrityError(f"{self._asked}: the content to be sent has the digest {found}")
 
 
 class _Part:

@@ -64,7 +64,7 @@ def check_listing(
     """Raise IntegrityError with the differences, if there are any."""
     lines = compare_listing(listed, files, digest, locked)
     if lines:
-        raise IntegrityError(f"{where}: not what the image holds:\n  " + "\n  ".join(lines))
+        raise IntegrityError(f"{where}: it differs from the image:\n  " + "\n  ".join(lines))
 
 
 def _differences(

@@ -113,7 +113,7 @@ def read_provenance(found: InTotoStatement, digest: str, where: str) -> Provenan
 def _read_byproduct(value: Mapping[str, Any], where: str) -> Byproduct:
     stated = strings(value.get("annotations"), f"{where}.annotations")
     if not {ATTACHED_TO, ARTIFACT_TYPE} <= stated.keys():
-        raise ArchiveRefused(f"{where}: it doesn't say what it is attached to, and as what")
+        raise ArchiveRefused(f"{where}: it doesn't say what it is attached to, nor its type")
     name = str(value.get("name"))
     return Byproduct(name, resource_digest(value, where), stated[ARTIFACT_TYPE], stated[ATTACHED_TO])
 

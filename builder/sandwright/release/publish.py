@@ -153,7 +153,7 @@ def publish(
         _attach(repository, subject, BUNDLE, bundles[claim.name], annotations, file_name=claim.file_name)
         sent.append(f"{claim.name} of {subject.digest}")
     for other in plan.others:
-        assert isinstance(key, SigningKey), "only what keys sign is planned"
+        assert isinstance(key, SigningKey), "only signatures by keys are planned"
         sign(repository, other, key)
         sent.append(f"{other.name} of {other.subject.digest}")
     read_back(repository, release, key.verifier, sent=plan.documents)

@@ -341,6 +341,8 @@ def _check_current(
     (step,) = (each for each in plan.steps if each.name == subject.name)
     (lock,) = (each.lock for each in plan.steps if each.definition.parent is None)
     if step.reason or lock is None:
-        what = f"{subject.existing.path}: not what {step.definition.folder} makes now: {step.reason}"
+        what = (
+            f"{subject.existing.path}: not the image that {step.definition.folder} makes now: {step.reason}"
+        )
         raise BuildError(f"{what}; build it again with 'sandwright build-images --name {subject.name}'")
     return lock

@@ -134,7 +134,7 @@ def _wide(
     effect = (
         "a caller that sets upper bits gets past it"
         if walks_past
-        else "a caller that sets upper bits is refused what it could have"
+        else "a caller that sets upper bits is refused a call that it could make"
     )
     message = (
         f"{name} compares all 64 bits of argument {argument.argument}, of which the kernel sees 32: {effect};"

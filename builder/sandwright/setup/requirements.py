@@ -14,9 +14,9 @@ from sandwright.host import PackageManager
 Group = Literal["build", "smoke", "test"]
 
 GROUPS: Mapping[Group, str] = {
-    "build": "what the main job can't do without",
-    "smoke": "the runtimes that images and sandboxes start under, and what those need; each is optional",
-    "test": "what the tests use beyond that",
+    "build": "required for the main job",
+    "smoke": "the runtimes that images and sandboxes start under, with their requirements; each is optional",
+    "test": "used by the tests beyond that",
 }
 
 NEEDED: frozenset[Group] = frozenset({"build"})

@@ -188,7 +188,7 @@ def _value_faults(step: ProbeStep, value: bytes) -> Iterator[str]:
             yield (
                 f"its value holds {_quote_value(each)}"
                 if not step.private
-                else "its value holds what it must not"
+                else "its value holds a forbidden text"
             )
 
 

@@ -44,7 +44,7 @@ def apply_changes(
             after = source.state(path)._replace(mode=0o755 if entry.mode & 0o100 else 0o644)
             destination.put(path, _state_of(remaining.get(path)), after)
     except OSError as error:
-        raise HostError(f"what the command wrote can't be put into the project: {error.strerror}") from error
+        raise HostError(f"the command's changes can't be put into the project: {error.strerror}") from error
     finally:
         source.close()
         destination.close()

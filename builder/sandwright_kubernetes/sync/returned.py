@@ -49,7 +49,7 @@ def unpack_changes(
     `takes` says whether a path may be written. Raise ArchiveRefused and IntegrityError for an archive that is
     refused as a whole, HostError for what this machine can't do.
     """
-    reader = TarReader(stream, limits=limits, name="what the Pod sent")
+    reader = TarReader(stream, limits=limits, name="the Pod's archive")
     reading = _Reading(reader, takes)
     tree = RootfsTree(root, limits=limits)
     extractor = TarExtractor(tree, owners="rootless", missing=Notes())
@@ -60,9 +60,9 @@ def unpack_changes(
                 extractor.put(member, reader.chunks())
         tree.close()
     except EntryRefused as refusal:
-        raise ArchiveRefused(f"what the Pod sent: {refusal}") from None
+        raise ArchiveRefused(f"the Pod's archive: {refusal}") from None
     except OSError as error:
-        raise HostError(f"what the Pod sent can't be unpacked: {error.strerror or error}") from error
+        raise HostError(f"the Pod's archive can't be unpacked: {error.strerror or error}") from error
     finally:
         tree.abandon()
     return reading.changes

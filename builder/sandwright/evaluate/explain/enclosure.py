@@ -110,7 +110,7 @@ class Enclosure(ReadBack):
                 return MethodVerdict(allowed=False, because=because, target=link)
         access = mounts.access(question.path)
         if access.mount is None and question.image and question.kind != "write":
-            return MethodVerdict(allowed=True, because="what the image has there is seen")
+            return MethodVerdict(allowed=True, because="the image's own files are visible there")
         if access.mount is None:
             because = "the root is the image's, read-only: no file of the host appears there"
             return MethodVerdict(allowed=False, because=because)
@@ -235,7 +235,7 @@ class Enclosure(ReadBack):
         """The reason for more than the policy allows: runtimes mount a /sys, which no rule has to mention."""
         unruled = question.kind == "read" and not policy.filesystem.tree.deciding(question.path)
         if unruled and self.root == "image" and is_inside(question.path, "/sys"):
-            return "the runtime brings /sys, read-only, without what every sandbox hides of it"
+            return "the runtime brings /sys, read-only, without the parts that every sandbox hides"
         return ""
 
     def _decide_variable(self, name: str) -> MethodVerdict:

@@ -78,7 +78,7 @@ def render_devcontainer(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     }
     for text in _json_texts(document):
         if _VARIABLE.search(text):
-            raise RenderError(f"devcontainer.json can't hold {text!r}: what reads it replaces ${{…}}")
+            raise RenderError(f"devcontainer.json can't hold {text!r}: its readers replace ${{…}}")
     project = _project_source(policy)
     directory = f"{project}/{PLACE}"
     document["runArgs"] += [_overlay(directory, each.name) for each in files if each.name != "seccomp.json"]
@@ -174,7 +174,7 @@ def _project_source(policy: ResolvedPolicy) -> str:
     if not set(path) & set(',"\r\n'):
         return FOLDER
     if _VARIABLE.search(path):
-        raise RenderError(f"devcontainer.json can't hold {path!r}: what reads it replaces ${{…}}")
+        raise RenderError(f"devcontainer.json can't hold {path!r}: its readers replace ${{…}}")
     return path
 
 

@@ -30,7 +30,7 @@ def account_uid(policy: ResolvedPolicy) -> int:
         return pwd.getpwnam(account_of(policy).name).pw_uid
     except KeyError:
         project = policy.facts.project
-        raise NoAccount(f"{project} has no account here; `{SET_UP}` shows what makes one") from None
+        raise NoAccount(f"{project} has no account here; `{SET_UP}` shows how to make one") from None
 
 
 @dataclass(frozen=True)

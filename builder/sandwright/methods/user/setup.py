@@ -291,7 +291,7 @@ def _removing(account: DedicatedAccount, uid: int | None, record: _Record) -> It
     if record.project and project.is_dir():
         others = f"{record.mode & stat.S_IRWXO:o}"
         yield AccountStep(
-            (f"let all others do with {project} what they could (mode o={others})",),
+            (f"give all others their former access to {project} (mode o={others})",),
             _restrict_others(project, record.mode),
         )
     for directory in filter(Path.is_dir, map(Path, record.passed)):

@@ -141,7 +141,7 @@ def shared_or_embedded(
         if found.record.get("name") == name:
             return found
     raise HostError(
-        f"{rootfs} is not what would be unpacked there: "
+        f"{rootfs} is not the root file system that would be unpacked there: "
         f"remove {bundle}, or name another directory with --bundle"
     )
 

@@ -267,7 +267,7 @@ def _link_text_of(kind: EntryKind, block: bytes, extension: ExtendedHeader, limi
     try:
         return normalise(_rooted(raw), limits=limits)
     except ValueError as wrong:
-        raise ValueError(f"it is a hard link, and of what it names: {wrong}") from None
+        raise ValueError(f"it is a hard link, and of its target: {wrong}") from None
 
 
 def _rooted(raw: bytes) -> bytes:

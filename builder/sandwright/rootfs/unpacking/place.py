@@ -170,7 +170,7 @@ class TarExtractor:
             os.link(target, name, src_dir_fd=held, dst_dir_fd=parent.fd, follow_symlinks=False)
         except FileNotFoundError:
             raise EntryRefused(
-                f"it is a hard link to {show(entry.link)}, and takes the place of what holds that"
+                f"it is a hard link to {show(entry.link)}, and takes the place of a directory of that path"
             ) from None
         finally:
             os.close(held)

@@ -324,7 +324,7 @@ def _content_fault(path: Path, content: str, uid: int) -> str | None:
 
 def _check_unchanged(path: Path, content: str) -> str | None:
     found = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
-    return None if found == content else f"{path} is not what it was: {found!r}"
+    return None if found == content else f"{path} was changed: {found!r}"
 
 
 def _removed(path: Path) -> str | None:

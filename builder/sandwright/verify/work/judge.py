@@ -103,7 +103,7 @@ def _work_faults(probe: WorkProbe, result: WorkResult) -> Iterator[str]:
 def _breaches(result: WorkResult) -> Iterator[str]:
     """The denied accesses that succeeded."""
     if result.denied.status == 0:
-        yield "what must be denied succeeded"
+        yield "the access that must be denied succeeded"
     if result.kept:
         yield f"on the host: {result.kept}"
 
