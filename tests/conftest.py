@@ -1,4 +1,4 @@
-"""What every test has: required tools, and a look at what the run left behind."""
+"""The setup of every test: required tools, and a check for leftovers of the run."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_protocol(
     item: pytest.Item, nextitem: pytest.Item | None
 ) -> Generator[None, bool | None, bool | None]:
-    """What a test wants for itself it waits for before its time limit begins. Who asks a lab for it waits."""
+    """A test waits for its locks before its time limit begins. Inside a lab, the requesting process waits."""
     if labworker.is_inside():
         return (yield)
     locks.acquire(item)
@@ -188,7 +188,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def _left(before: AbstractSet[object]) -> set[str]:
-    """What is there that was not before. What has been told to end gets a moment to do so."""
+    """The new leftovers. A process that was asked to end gets a moment to do so."""
     until = time.monotonic() + GRACE
     while True:
         left = leftovers(os.environ[RUN_MARK]) - before

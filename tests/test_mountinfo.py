@@ -1,4 +1,4 @@
-"""What is mounted below a directory is found, and unmounted, however the directory is called.
+"""Mounts below a directory are found, and unmounted, whatever the directory is called.
 
 Tests of mountinfo.py.
 """

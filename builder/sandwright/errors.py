@@ -27,7 +27,7 @@ class SandwrightError(Exception):
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong in a document: where, in which field, and what.
+    """One fault in a document: position, field, and message.
 
     `line` and `column` count from 1; both are 0 when the whole document is meant. `field` is written as the
     document nests it: `filesystem.write[1]`; empty for a fault of syntax.

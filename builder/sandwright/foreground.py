@@ -97,7 +97,7 @@ def on_terminal() -> bool:
 
 
 class _Signals:
-    """What has been sent to us, as numbers in the order they came, and a descriptor that tells of it."""
+    """The signals that we received, as numbers in their order, and a descriptor that becomes readable."""
 
     def __init__(self) -> None:
         self.read = self._write = -1
@@ -119,7 +119,7 @@ class _Signals:
         os.close(self._write)
 
     def reset(self) -> None:
-        """In a child: leave it what the person's shell would leave it."""
+        """In a child: restore the signals that the person's shell would give it."""
         signal.set_wakeup_fd(-1)
         for number in (*self._before, signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores the last two
             signal.signal(number, signal.SIG_DFL)
@@ -159,7 +159,7 @@ class _Terminal:
         return ([self.master], [self.master]) if self._typed else ([self.master, 0], [])
 
     def copy(self, ready: Collection[int], writable: Collection[int]) -> None:
-        """Pass on what can be. Raise EOFError when the program's side, or ours, is closed."""
+        """Pass on waiting data. Raise EOFError when the program's side, or ours, is closed."""
         if 0 in ready:
             self._typed = os.read(0, _BLOCK)
             if not self._typed:
@@ -171,7 +171,7 @@ class _Terminal:
             self.show()
 
     def show(self) -> bool:
-        """Write what the program wrote; false when there is nothing. Raise EOFError at its end."""
+        """Write the program's output; false when there is none. Raise EOFError at its end."""
         try:
             block = os.read(self.master, _BLOCK)
         except BlockingIOError:
@@ -213,7 +213,7 @@ def _fork_and_exec(
     passed: Collection[int],
     job: bool,
 ) -> int:
-    """Fork and execute. What goes wrong in the child comes back through a pipe."""
+    """Fork and execute. An error in the child comes back through a pipe."""
     read, write = os.pipe2(os.O_CLOEXEC)
     die_with = _death_signal()
     parent = os.getpid()
@@ -238,7 +238,7 @@ def _fork_and_exec(
 
 
 def _withhold(passed: Collection[int]) -> None:
-    """Close all but `passed` when the program starts: what others had open who started us is not for it."""
+    """Close all but `passed` when the program starts: descriptors of our starter are not for it."""
     for name in os.listdir("/dev/fd"):  # noqa: PTH208 - numbers, not paths
         with contextlib.suppress(OSError):  # the listing's own has gone
             os.set_inheritable(int(name), int(name) < 3 or int(name) in passed)
@@ -251,7 +251,7 @@ def _become(
     streams: Streams,
     write: int,
 ) -> None:
-    """Be the program; never returns. What goes wrong is written as a number (errno(3))."""
+    """Execute the program; never returns. An error is written as a number (errno(3))."""
     try:
         if terminal is not None:
             terminal.give()
@@ -286,7 +286,7 @@ def _is_stopped(pid: int) -> bool:
 
 
 class _Watching:
-    """Passes on what comes until the program has ended."""
+    """Passes data on until the program has ended."""
 
     def __init__(
         self,
@@ -385,7 +385,7 @@ class _Watching:
         self._deadline = None
 
     def _drain_terminal(self) -> None:
-        """What the program wrote last."""
+        """Show the program's last output."""
         with contextlib.suppress(EOFError, OSError):
             while self._terminal is not None and self._copies and self._terminal.show():
                 pass

@@ -168,7 +168,7 @@ class MachineFacts:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> MachineFacts:
-        """Read what `to_json` gave, also after a trip through a JSON file.
+        """Decode the output of `to_json`, also after a trip through a JSON file.
 
         Raise HostError when fields are missing, unknown, or not of their type.
         """
@@ -257,7 +257,7 @@ def _read_number(path: Path, *, absent: int) -> int:
 
 
 def _cgroups(mountinfo: str) -> Cgroups:
-    """Which cgroup hierarchies are mounted, by the type behind the dash of each mountinfo line (proc(5))."""
+    """The mounted cgroup hierarchies, by the type behind the dash of each mountinfo line (proc(5))."""
     types = {line.partition(" - ")[2].split(" ")[0] for line in mountinfo.splitlines()}
     match ("cgroup" in types, "cgroup2" in types):
         case (True, True):
@@ -287,7 +287,7 @@ def _binfmt(directory: Path) -> tuple[Binfmt, ...]:
 
 
 def _surroundings(root: Path) -> tuple[Surroundings, str]:
-    """Where we run. Engines leave a file, an environment variable of process 1, or a cgroup path."""
+    """The surroundings of this process. Engines leave a file, a variable of process 1, or a cgroup path."""
     if _GVISOR_VERSION in _read_small(root / "proc/version"):
         return "gvisor", ""
     if (root / "run/.containerenv").exists():

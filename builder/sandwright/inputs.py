@@ -50,7 +50,7 @@ class Status(NamedTuple):
 
 
 SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Where programs are that a user's PATH often lacks."""
+"""Directories of programs that a user's PATH often lacks."""
 
 
 class LiveHost:
@@ -86,7 +86,7 @@ class LiveHost:
             path = path.rpartition("/")[0]
 
     def kind(self, path: str) -> EntryKind | None:
-        """What kind of thing is at a path, links not followed; None for nothing."""
+        """The kind of the file at a path, links not followed; None if there is none."""
         return ENTRIES.get(self.entry(path)[:1])
 
     def link(self, path: str) -> str | None:
@@ -114,7 +114,7 @@ class LiveHost:
         return current or "/"
 
     def kind_behind(self, path: str) -> EntryKind | None:
-        """What kind of thing is at a path, links followed; None for nothing."""
+        """The kind of the file at a path, links followed; None if there is none."""
         found = self.kind(self.real(path)) if "\0" not in path else None
         return None if found == "symlink" else found
 
@@ -226,7 +226,7 @@ def answer(question: Question, copies: Mapping[str, str] = _NO_COPIES) -> Answer
 
 
 def _location(path: str, copies: Mapping[str, str]) -> str:
-    """Where a path is on this host, if a sandbox sees another directory there; else the word as it is."""
+    """The location of a path on this host, if a sandbox sees another directory there; else the word."""
     for directory, other in copies.items():
         if path == directory or path.startswith(f"{directory}/"):
             return other + path[len(directory) :]

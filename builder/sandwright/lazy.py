@@ -1,4 +1,4 @@
-"""Loads what a table names as "module:name", when it is first needed."""
+"""Loads objects that a table names as "module:name", when they are first needed."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def exclusive(path: Path, *, within: float) -> Iterator[bool]:
 
 
 def _lock_file(path: Path) -> Path:
-    """The file that is locked for a path: the same for all processes of a user, whatever HOME says."""
+    """The file that is locked for a path: the same for all processes of a user, with any HOME."""
     name = hashlib.sha256(os.fsencode(path.parent.resolve() / path.name)).hexdigest()
     for home in (user_dirs.account_home(), os.environ.get("HOME", "")):
         with contextlib.suppress(HostError):

@@ -36,7 +36,7 @@ def mounted_below(directory: Path) -> list[Path]:
 
 
 def unmount_below(directory: Path) -> None:
-    """Unmount all that is mounted below a directory, innermost first; what can't be is left."""
+    """Unmount all that is mounted below a directory, innermost first; a busy mount is left."""
     real = directory.resolve()
     for point in reversed(mounted_below(directory)):
         if point != real:

@@ -27,7 +27,7 @@ MAX_FOUND = 10_000
 _CLOSED = frozenset((".git", ".hg", ".jj", ".sl", ".svn", ".bzr"))
 """Metadata of version control: no work tree is in it."""
 _ACCOUNTS = "sandwright-"
-"""How the names of the accounts of method `user` begin."""
+"""The prefix of the accounts of method `user`."""
 _FOLDS = sys.platform == "darwin"
 _OVERFLOWS = (errno.ENAMETOOLONG, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 

@@ -184,7 +184,7 @@ def run(
     pass_fds: Sequence[int] = (),
     stop: Callable[[], bool] | None = None,
 ) -> Result:
-    """Run a program to its end, quietly, and give what it wrote.
+    """Run a program to its end, quietly, and give its output.
 
     `timeout` is in seconds. `stdin` is bytes to send, or an open file; absent, the program reads nothing.
     `stdout` sends its output to an open file instead of into the result. `env` replaces the whole
@@ -216,7 +216,7 @@ def run(
 def _communicate(
     process: subprocess.Popen[bytes], timeout: float, stop: Callable[[], bool]
 ) -> tuple[bytes | None, bytes | None]:
-    """Wait for a program's end, and give what it wrote. Raise TimeoutExpired also when `stop` is true."""
+    """Wait for a program's end, and give its output. Raise TimeoutExpired also when `stop` is true."""
     until = time.monotonic() + timeout
     while True:
         try:
@@ -236,7 +236,7 @@ def start(
     cwd: Argument | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a program for the length of a `with`; whatever of it still runs at the end is killed.
+    """Start a program for the length of a `with`; processes of it that still run at the end are killed.
 
     The caller waits, with a time limit. Raise ToolMissing when the program is not there.
     """
@@ -305,7 +305,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _remaining_stderr(process: subprocess.Popen[bytes]) -> bytes:
-    """What a program that was killed has written to standard error."""
+    """The standard error of a killed program."""
     try:
         return process.communicate(timeout=_ENDING)[1] or b""
     except subprocess.TimeoutExpired as expired:

@@ -1,4 +1,4 @@
-"""How long-running work tells that it moves, without knowing who watches.
+"""Progress of long-running work, independent of its display.
 
 The rooms below the command line get a `Progress` and call it; the command line gives one that draws bars on a
 terminal and prints plain lines elsewhere. `SILENT` is for callers of the library.
@@ -34,7 +34,7 @@ class Progress(Protocol):
 
 class _Silent:
     def advance(self, amount: int) -> None:
-        """Nobody watches."""
+        """Ignore the progress."""
 
     def step(
         self,
@@ -43,11 +43,11 @@ class _Silent:
         *,
         unit: str = "bytes",  # noqa: ARG002
     ) -> AbstractContextManager[ProgressStep]:
-        """Nobody watches."""
+        """Ignore the step."""
         return nullcontext(self)
 
     def note(self, text: str) -> None:
-        """Nobody watches."""
+        """Ignore the note."""
 
 
 SILENT: Progress = _Silent()

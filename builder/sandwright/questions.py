@@ -165,7 +165,7 @@ def _is_visible(path: str, marks: dict[str, bool]) -> bool:
 
 
 def _stamp(path: str) -> Answer:
-    """Which file is at a path, links followed, and when it was last written, replaced or given other rights.
+    """The file at a path, links followed, and the times at which it was last written or otherwise changed.
 
     Only root can set the time of the last change (ctime) back.
     """
@@ -173,12 +173,12 @@ def _stamp(path: str) -> Answer:
 
 
 def _artifact(path: str) -> Answer:
-    """The same of what we wrote, a link not followed, where other names of it may come and go."""
+    """The same of a file that we wrote, a link not followed, as other names of it may come and go."""
     return (_numbers(os.lstat, path, slice(1, 8)),)
 
 
 def _statuses(*paths: str) -> Answer:
-    """How many names a plain file has; the mode (stat.h), owner, group and device, links not followed."""
+    """The number of a plain file's names; the mode (stat.h), owner, group and device, links not followed."""
     return tuple(_numbers(os.lstat, path, slice(5)) for path in paths)
 
 
@@ -222,7 +222,7 @@ def _content_digest(path: str) -> Answer:
 
 
 def digest_of(size: int, content: bytes | None) -> Answer:
-    """The answer to `content`, for what `content_of` found."""
+    """The answer to `content`, for the result of `content_of`."""
     return () if content is None else (str(size), digests.sha256(content))
 
 
@@ -241,7 +241,7 @@ def _landlock() -> int:
 
 
 def _minute(_: str) -> Answer:
-    """Which minute it is: for what no other question tells."""
+    """The current minute: for facts that no other question covers."""
     return (str(int(time.time()) // 60),)
 
 
@@ -279,7 +279,7 @@ def _mount_aliases(*paths: str) -> Answer:
 
 
 def _directory_listing(path: str) -> Answer:
-    """What a directory holds, sorted, with a stroke behind the name of each directory, links not followed."""
+    """The names in a directory, sorted, with a slash after each directory's name, links not followed."""
     try:
         with os.scandir(path) as entries:
             names = sorted(f"{each.name}{'/' * each.is_dir(follow_symlinks=False)}" for each in entries)
@@ -293,7 +293,7 @@ def _directory_listing(path: str) -> Answer:
 
 
 def _tree_digest(*roots: str) -> Answer:
-    """A sum of what each file in some directories is and when it last changed."""
+    """A sum over the files in some directories: their identities and times of change."""
     total = 0
     for found in _files_in(roots):
         if found is None:
@@ -305,7 +305,7 @@ def _tree_digest(*roots: str) -> Answer:
 
 
 def _files_in(roots: Iterable[str]) -> Iterator[os.stat_result | None]:
-    """What the files in some directories are; None for a directory that can't be read."""
+    """The status of each file in some directories; None for a directory that can't be read."""
     for root in roots:
         try:
             with os.scandir(root) as entries:

@@ -32,7 +32,7 @@ def in_checkout() -> bool:
 
 
 def data_json(room: Room, *parts: str) -> Any:  # noqa: ANN401 - what JSON holds
-    """What a shipped file of JSON holds."""
+    """The content of a shipped JSON file."""
     return strictjson.loads(data_path(room, *parts).read_bytes())
 
 

@@ -25,7 +25,7 @@ DYING = 2.0
 
 
 def started(process: int) -> int:
-    """When a process started, in clock ticks since the boot (proc_pid_stat(5)); 0 when there is none.
+    """The start time of a process, in clock ticks since the boot (proc_pid_stat(5)); 0 when there is none.
 
     One that has ended is none, though its parent may never wait for it, as the first process of a container
     that is no init. A first thread that has ended is none either, but what it began may go on.

@@ -115,7 +115,7 @@ def warn(text: str) -> None:
 
 
 class _Input:
-    """What comes from standard input, until it ends. Of a file the rest stays for who reads it next."""
+    """The data from standard input, until it ends. Of a file, the rest stays for the next reader."""
 
     def __init__(self, read: int, write: int) -> None:
         self._read, self._write = read, write
@@ -151,7 +151,7 @@ class _Input:
         self._write = -1
 
     def close(self) -> None:
-        """Leave the file at what the command has not read."""
+        """Leave the file at the command's first unread byte."""
         if self._write >= 0:
             self._close_pipe()
         waiting = array.array("i", [0])
@@ -166,7 +166,7 @@ class _Input:
 
 
 class _Output:
-    """What goes to standard output or errors, or to both where they are the same file."""
+    """The data for standard output or errors, or for both where they are the same file."""
 
     def __init__(self, read: int, target: int) -> None:
         self.read, self.target = read, target

@@ -1,4 +1,4 @@
-"""The user's directories: what was rendered, by XDG_CACHE_HOME, and what sessions run, by XDG_RUNTIME_DIR.
+"""The user's directories: of renderings, by XDG_CACHE_HOME, and of running sessions, by XDG_RUNTIME_DIR.
 
 Only the user can write both. Their files decide what a sandbox is and how it is treated, so a directory
 that another user could write is not used: nothing is in /tmp, where others, and sandboxes, can make names.
@@ -113,7 +113,7 @@ def scratch() -> str:
 
 
 def visible_scratch_path(uid: int) -> str:
-    """Where `visible_scratch` is for a user. Rendering reserves it, so it does not depend on variables."""
+    """The path of `visible_scratch` for a user. Rendering reserves it, so it does not depend on variables."""
     return f"/var/tmp/{NAME}-{uid}"  # noqa: S108 - no other user's directory is used
 
 

@@ -63,5 +63,5 @@ def notify(line: str) -> None:
 
 
 def repeat(line: str) -> None:
-    """Write what another process of ours has reported to standard error. Raise OSError."""
+    """Write a report of another process of ours to standard error. Raise OSError."""
     os.write(2, f"{one_line(line)}\n".encode())

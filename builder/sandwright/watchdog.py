@@ -34,7 +34,7 @@ How = Literal["exited", "timeout", "stopped", "flooded"]
 
 @dataclass(frozen=True)
 class Ended:
-    """How a start ended: by itself (`status` as `subprocess` gives it), or because we ended it (then None).
+    """The end of a start: by itself (`status` as `subprocess` gives it), or by us (then None).
 
     `timeout`: it did not end within its limit; `stopped`: the whole run was called off; `flooded`: it wrote
     more than `MOST_OUTPUT` bytes. `seconds` is how long it took.

@@ -17,7 +17,7 @@ NEEDED = (
     ("list", "Pod", ""),
     ("get", "Pod", "log"),
 )
-"""The rights that a run needs beside those to apply what closes the sandbox: verb, kind, subresource."""
+"""The rights that a run needs beside those to apply the sandbox's restrictions: verb, kind, subresource."""
 
 FIELD_MANAGER = "sandwright"
 _PROXY_LIMIT = 120.0

@@ -1,4 +1,4 @@
-"""Starts a policy's Job in a cluster from here, and removes what a killed run left there."""
+"""Starts a policy's Job in a cluster from here, and removes the leftovers of a killed run there."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Kubernetes(Launched):
         return find_cluster_fleet(name)
 
     def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:
-        """The Jobs of runs that were killed, by what they recorded here. No cluster is asked."""
+        """The Jobs of runs that were killed, by their records here. No cluster is asked."""
         alive = set(running)
         for record in records.read_job_records():
             if record.session not in alive and record.is_stale:

@@ -1,4 +1,4 @@
-"""A listener in the cluster, for `verify`: what no sandbox may reach, and every other Pod does.
+"""A listener in the cluster, for `verify`: no sandbox may reach it, and every other Pod does.
 
 It is a Pod in a separate namespace, which no NetworkPolicy closes, and accepts the first client. The
 control client is another Pod there: the same program, under the filter of the node's runtime.
@@ -24,7 +24,7 @@ from sandwright_kubernetes.pod import closed_container, unprivileged_pod
 from sandwright_kubernetes.sync.layers import Registry, program_image
 
 PORT = 4100
-"""Where it listens."""
+"""The listening port."""
 
 LIFE = 3600
 """Seconds for which it listens; `verify` is over before."""
@@ -36,7 +36,7 @@ _PROGRAM = f"/{PROBE.name}"
 
 @dataclass(frozen=True)
 class ClusterCanary:
-    """A listener that runs. `address` is its Pod's, `image` what it and its control run."""
+    """A listener that runs. `address` is its Pod's, `image` the image of it and its control."""
 
     connection: Connection
     namespace: str
@@ -45,7 +45,7 @@ class ClusterCanary:
     port: int = PORT
 
     def first_word(self, control: str) -> str:
-        """What the first one said who came. When all is done another Pod comes, and says `control`.
+        """The first client's name for itself. When all is done another Pod connects, and says `control`.
 
         Raise HostError where that does not run.
         """

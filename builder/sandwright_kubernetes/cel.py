@@ -30,7 +30,7 @@ INDEX = "JOB_COMPLETION_INDEX"
 """The variable that the controller of Indexed Jobs adds."""
 
 ROWS = ("rows", "/.sandwright-row", "fleet-")
-"""A fleet's volume of rows: its name, where it is mounted, and what its ConfigMap's name begins with."""
+"""A fleet's volume of rows: its name, its mount point, and the prefix of its ConfigMap's name."""
 
 TRAVELS = "has(object.spec.initContainers)"
 """Whether a Pod's project travels."""
@@ -149,7 +149,7 @@ def _carrier(container: Json, field: str, at: str, there: str) -> Iterator[Field
 def identity_rules(
     labels: Mapping[str, str], makers: Sequence[str], named: str, *, dry: bool
 ) -> Iterator[FieldRule]:
-    """Labels, annotations, and who makes such a Pod; anybody where nothing is made and `dry` lets them."""
+    """Labels, annotations, and the creator of such a Pod; anybody if nothing is made and `dry` allows it."""
     for name, value in labels.items():
         at = f"object.metadata.?labels[?{_cel_literal(name)}]"
         yield FieldRule(

@@ -54,14 +54,14 @@ class ApiRefused(HostError):
 
 @dataclass(frozen=True)
 class Place:
-    """Which cluster: a kubeconfig as KUBECONFIG names it (empty: the client's default), and its context."""
+    """The cluster: a kubeconfig as KUBECONFIG names it (empty: the client's default), and its context."""
 
     kubeconfig: str = ""
     context: str = ""
 
 
 class Connection:
-    """A cluster's API server, as who the kubeconfig says."""
+    """A cluster's API server, as the user of the kubeconfig."""
 
     def __init__(self, client: Any, cluster: Place) -> None:  # noqa: ANN401 - the client has no types
         """`client` is a `kubernetes.client.ApiClient`."""
@@ -70,7 +70,7 @@ class Connection:
 
     @property
     def configuration(self) -> Any:  # noqa: ANN401 - the client has no types
-        """Where the server is, and as whom we ask: a `kubernetes.client.Configuration`."""
+        """The server's address and our identity there: a `kubernetes.client.Configuration`."""
         return self._client.configuration
 
     def ask(
@@ -214,7 +214,7 @@ def _decode_answer(status: int, data: bytes) -> Json:
 
 
 def first(pieces: Iterator[bytes], most: int) -> bytes:
-    """The first `most` bytes of a stream, whatever it holds; no more of it is kept."""
+    """The first `most` bytes of a stream; no more of it is kept."""
     found = bytearray()
     for piece in pieces:
         found += piece
@@ -237,5 +237,5 @@ def _read_pieces(answer: Any) -> Iterator[bytes]:  # noqa: ANN401 - urllib3's
 
 
 def _one_line(text: str) -> str:
-    """What others wrote, in one line that a terminal can show."""
+    """Text by others, in one line that a terminal can show."""
     return visible(" ".join(text.split()))[:_LONGEST]

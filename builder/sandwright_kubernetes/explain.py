@@ -131,7 +131,7 @@ def proxy_of(rendered: Rendered, name: str) -> Callable[[], Squid] | None:
 
 
 def way_out(rules: Document, at: FieldPath) -> tuple[ArtifactPosition | None, bool]:
-    """Where all ways out are closed, none where one leads anywhere, and whether one leads to the proxy."""
+    """The rule that closes all ways out, None if one leads anywhere, and whether one leads to the proxy."""
     spec: Any = value_at(rules, at)
     if "Egress" not in spec.get("policyTypes", ["Egress"]) or "egress" not in spec:
         return None, True
@@ -148,7 +148,7 @@ def way_out(rules: Document, at: FieldPath) -> tuple[ArtifactPosition | None, bo
 
 
 def _mounts(document: Document, at: FieldPath) -> Iterator[tuple[Mount, ArtifactPosition]]:
-    """What a runtime brings, then the volumes, parents first."""
+    """The runtime's own mounts, then the volumes, parents first."""
     brought = ArtifactPosition(document.file, "brought by the runtime")
     yield Mount("/dev", "dev", writable=True), brought
     yield Mount("/proc", "proc", writable=True), brought
@@ -169,7 +169,7 @@ def _mounts(document: Document, at: FieldPath) -> Iterator[tuple[Mount, Artifact
 
 
 def value_at(document: Document, path: FieldPath) -> Any:  # noqa: ANN401 - YAML
-    """What stands in a manifest at a path. Raise KeyError."""
+    """The value at a path of a manifest. Raise KeyError."""
     value: Any = document.data
     for step in path:
         value = value[step]

@@ -44,14 +44,14 @@ def with_input(job: Json) -> Json:
 
 
 def start_feeding(connection: Connection, pod: str) -> threading.Thread:
-    """Begin to send what comes here to the container of the Pod at a path. It ends by itself, or with us."""
+    """Begin to send our input to the container of the Pod at a path. It ends by itself, or with us."""
     thread = threading.Thread(target=_send_input, args=(connection, f"{pod}/attach"), daemon=True)
     thread.start()
     return thread
 
 
 def _send_input(connection: Connection, path: str) -> None:
-    """To the end of the input, or of who reads it. A command that has ended reads nothing any more."""
+    """Send to the end of the input, or of its reader. A command that has ended reads nothing any more."""
     query = {"container": "sandbox", "stdin": "true"}
     try:
         with channels.open_program(connection, path, query) as streams:

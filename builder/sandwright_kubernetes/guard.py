@@ -1,4 +1,4 @@
-"""What an operator installs beside a sandbox's namespace: which Pods are admitted there, and whose. Pure.
+"""Admission rules beside a sandbox's namespace, which an operator installs: for Pods, and their users. Pure.
 
 Pod Security, quota and NetworkPolicy hold for every Pod; a ValidatingAdmissionPolicy allows no
 other Pod than the rendered one, for every user with rights in the namespace.
@@ -30,7 +30,7 @@ _VERSION = "admissionregistration.k8s.io/v1"
 
 
 PROFILES = "sandwright-profiles"
-"""The namespace of what writes filters to nodes, and of what operators alone may change."""
+"""The namespace of the filter installer for nodes, and of objects that only operators may change."""
 
 
 def projects_name(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What an administrator of a cluster installs for a sandbox, once: the form `kubernetes-install`. Pure.
+"""The objects that an administrator installs once for a sandbox: the form `kubernetes-install`. Pure.
 
 A Kustomize base: namespaces with Pod Security, quota and limits, the policies of who makes which Pods, the
 filter on each node by a DaemonSet, the RuntimeClass; and beside it the same sandbox for agent-sandbox
@@ -29,7 +29,7 @@ from sandwright_kubernetes.volumes import volume_mounts
 Json = dict[str, Any]
 
 NODE_PROFILES = "/var/lib/kubelet/seccomp"
-"""Where a kubelet looks for filters, unless it has another `--root-dir`."""
+"""The directory in which a kubelet looks for filters, unless it has another `--root-dir`."""
 
 IMAGE = "sandwright/debian:latest"
 """The image that copies the filter: any with a shell, `cp` and `mv`."""
@@ -110,7 +110,7 @@ def _limit_range(policy: ResolvedPolicy, pod: Json, space: str) -> Json:
 
 
 def _profile_objects(name: str, profile: str, content: str) -> list[Json]:
-    """A namespace that admits a path of the node, the filter, and what copies it.
+    """A namespace that admits a path of the node, the filter, and the DaemonSet that copies it.
 
     The container is root without any capability: it writes where root does, and does nothing else.
     """

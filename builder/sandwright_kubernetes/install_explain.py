@@ -1,4 +1,4 @@
-"""Reads what an administrator installs back: the Pods of agent-sandbox, and what holds around all Pods."""
+"""Reads an administrator's manifests back: the Pods of agent-sandbox, and the rules around all Pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BESIDE = frozenset(("kustomization.yaml", "sandbox.yaml", "sandboxtemplate.yaml
 
 
 def read_sandbox(rendered: Rendered, _policy: ResolvedPolicy) -> ReadCluster:
-    """The container of the Sandbox. Raise ArtifactsTooWide where the base lacks what holds around Pods."""
+    """The container of the Sandbox. Raise ArtifactsTooWide if the base lacks the rules around Pods."""
     lacking = list(_lacking(rendered))
     if lacking:
         raise ArtifactsTooWide(f"{rendered.method}: the manifests to install are not complete:", *lacking)
@@ -56,7 +56,7 @@ def _filter(rendered: Rendered, document: Document) -> Calls:
 
 
 def _lacking(rendered: Rendered) -> Iterator[str]:
-    """What the base must have, and hasn't: each is a wall for Pods that are not ours, too."""
+    """The required parts that the base lacks: each also restricts Pods that are not ours."""
     applied: Any = value_at(_parse_manifest(rendered, "kustomization.yaml"), ("resources",))
     manifests = {each.name: _parse_manifest(rendered, each.name) for each in rendered.artifacts}
     for name, document in manifests.items():

@@ -1,4 +1,4 @@
-"""The objects of a cluster: namespace, Job, and what they need."""
+"""The objects of a cluster: namespace, Job, and the objects that they need."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def namespace(name: str) -> Json:
 
 
 def job(policy: ResolvedPolicy, placed: Placed) -> Json:
-    """The Job. Its Pod is started once: what failed half-way is not run again unasked."""
+    """The Job. Its Pod is started once: a half-finished command is not run again unasked."""
     metadata = pod_metadata(policy)
     spec: Json = {
         "backoffLimit": 0,
@@ -54,7 +54,7 @@ def pod(policy: ResolvedPolicy, placed: Placed) -> Json:
 
 
 def quota(policy: ResolvedPolicy, name: str) -> Json:
-    """What the namespace may hold: one run at a time, and nothing that is reached from outside."""
+    """The quota of the namespace: one run at a time, and nothing that is reached from outside."""
     hard = {"pods": "2" if policy.network.mode == "proxy" else "1"}
     hard |= dict.fromkeys(("services.loadbalancers", "services.nodeports"), "0")
     metadata = {"name": "sandbox", "namespace": name, "labels": labels(name)}

@@ -32,7 +32,7 @@ _SILENCE = 600.0
 _LOOK = 0.25
 _BREATH = 1.0
 _FATAL = ("Err", "BackOff", "Invalid", "CreateContainer", "RunContainer", "StartError")
-"""What reasons hold for which a container waits in vain."""
+"""Parts of the reasons for which a container waits in vain."""
 
 _REMEDIES = (
     ("seccomp", "run `install-profile` on each node"),
@@ -51,7 +51,7 @@ class Lost(HostError):
 
 @dataclass(frozen=True)
 class ContainerEnd:
-    """How the container ended, by its status in the cluster. `reason` is the cluster's word."""
+    """The end of the container, by its status in the cluster. `reason` is the cluster's word."""
 
     status: int
     reason: str
@@ -114,7 +114,7 @@ class JobRun:
         check_same(self._job["spec"]["template"]["spec"], self._pod.get("spec"))
 
     def follow(self, write: Callable[[bytes], None]) -> None:
-        """Write the container's log as it comes, to its end. What was written is not written again."""
+        """Write the container's log as it comes, to its end. No part is written twice."""
         path = f"{self.pod}/log"
         written = 0
         while True:
@@ -140,7 +140,7 @@ class JobRun:
         return self._look_up_pod() is None or self._container_end() is not None or self._over()
 
     def end(self) -> ContainerEnd:
-        """How it ended. Raise TimeIsUp; Lost where the cluster does not say."""
+        """Wait for the end of the run. Raise TimeIsUp; Lost if the cluster does not report it."""
         deadline = time.monotonic() + END_LIMIT
         while True:
             pod = self._look_up_pod()
@@ -163,7 +163,7 @@ class JobRun:
             if field(self._container_status(name), "state", "running") is not None:
                 return self.pod
             time.sleep(_LOOK)
-        raise HostError(f"the container {name} does not run, which reads what was written")
+        raise HostError(f"the container {name}, which reads the changes, does not run")
 
     def remove(self) -> None:
         """Delete it with its Pod, and wait until no program of it runs. Raise HostError when it stays."""
@@ -191,7 +191,7 @@ class JobRun:
         return next((each for each in listed if text(each, "name") == name), {})
 
     def _waiting(self) -> Iterator[Json]:
-        """What containers wait for that do not run yet."""
+        """The states of containers that do not run yet."""
         for kind in ("initContainerStatuses", "containerStatuses"):
             for each in rows(self._pod, "status", kind):
                 yield field(each, "state", "waiting") or {}
@@ -251,7 +251,7 @@ class JobRun:
         return text(self._pod, "status", "phase") in ("Failed", "Succeeded")
 
     def _waits_for(self) -> str:
-        """Why the Pod does not run, in the cluster's words."""
+        """The reason why the Pod does not run, in the cluster's words."""
         conditions = rows(self._pod, "status", "conditions")
         messages = [text(each, "message") for each in conditions if text(each, "status") == "False"]
         waiting = text(self._container_status(), "state", "waiting", "message")
@@ -268,7 +268,7 @@ class JobRun:
         )
 
     def _warning_events(self) -> list[str]:
-        """What the cluster tells of the Job and its Pod, the last few."""
+        """The cluster's last warnings about the Job and its Pod."""
         names = filter(None, (self.name, text(self._pod, "metadata", "name")))
         found = [each for name in names for each in warnings_of(self.connection, self._namespace, name)]
         return found[-2:]
@@ -280,7 +280,7 @@ class JobRun:
 
 
 def warnings_of(connection: Connection, namespace: str, name: str) -> list[str]:
-    """What the cluster warns of an object, such as a quota that is used up; nothing where it does not say."""
+    """The cluster's warnings about an object, such as a used-up quota; empty if it may not be asked."""
     selector, path = f"involvedObject.name={name},type=Warning", f"/api/v1/namespaces/{namespace}/events"
     try:
         listed = connection.ask("GET", path, fieldSelector=selector, limit="5")

@@ -12,7 +12,7 @@ _LONGEST = 30
 
 
 def sandbox_name(policy: ResolvedPolicy) -> str:
-    """The name of the namespace, the Job and what belongs to it: an RFC 1123 label of the project's path.
+    """The name of the namespace, the Job and their objects: an RFC 1123 label of the project's path.
 
     Readable, and another one for every project: the checksum tells apart what reads alike.
     """

@@ -1,4 +1,4 @@
-"""What a Pod may connect to: NetworkPolicies, and how it finds the proxy.
+"""Connections of a Pod: NetworkPolicies, and its way to the proxy.
 
 NetworkPolicies are enforced by the cluster's network plugin, where it has that, and never for the Pod's own
 node. They add up: another one in the namespace that selects these Pods may open more, so the namespace holds
@@ -26,7 +26,7 @@ nowhere."""
 
 
 def network_policy(policy: ResolvedPolicy, name: str) -> Json:
-    """What reaches the sandbox (nothing), and what it reaches."""
+    """The connections to the sandbox (none), and those from it."""
     return policy_object(name, "sandbox", ingress=[], egress=list(_egress(policy, name)))
 
 
@@ -59,7 +59,7 @@ def policy_object(name: str, component: str, *, ingress: list[Json], egress: lis
 
 
 def resolution(policy: ResolvedPolicy) -> Json:
-    """How the Pod resolves names: where the network is closed, not at all, and without waiting."""
+    """The Pod's resolution of names: with a closed network there is none, and no wait for it."""
     if policy.network.mode == "host":
         return {"dnsPolicy": "ClusterFirst"}
     return {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["127.0.0.1"]}}

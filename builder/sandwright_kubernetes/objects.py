@@ -1,4 +1,4 @@
-"""Where objects are in the API, and whether one is as it was sent."""
+"""Paths of objects in the API, and their comparison with the sent ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLURALS: Mapping[str, tuple[str, str]] = {
     "Job": ("apis/batch/v1", "jobs"),
     "SelfSubjectAccessReview": ("apis/authorization.k8s.io/v1", "selfsubjectaccessreviews"),
 }
-"""By kind: the group's version, and what its objects are called in a path."""
+"""By kind: the group's version, and the name of its objects in a path."""
 
 WIDE = frozenset(("Namespace", "RuntimeClass", "SelfSubjectAccessReview"))
 """Kinds that are in no namespace."""
@@ -45,7 +45,7 @@ def path_of(kind: str, namespace: str = "", name: str = "") -> str:
 
 
 def differences(sent: Any, got: Any, at: str = "") -> Iterator[str]:  # noqa: ANN401 - JSON
-    """The fields of what was sent that the cluster has otherwise: dropped, or changed on the way.
+    """The fields of a sent object that differ in the cluster: dropped, or changed on the way.
 
     Additions are not listed, except entries of lists. An empty value may be absent; so may false where
     that means the same.
@@ -62,7 +62,7 @@ def differences(sent: Any, got: Any, at: str = "") -> Iterator[str]:  # noqa: AN
 
 
 def _is_omitted(sent: Any, got: Any, at: str) -> bool:  # noqa: ANN401 - JSON
-    """Whether what was sent is what an absent field means."""
+    """Whether a sent value is the default of an absent field."""
     if sent is False:
         return got is None and at.rpartition(".")[2] in _FALSE
     return not sent and not got and got is not False

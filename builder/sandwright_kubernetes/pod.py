@@ -1,4 +1,4 @@
-"""The Pod with its containers and security context: what the Job starts, and Podman on one machine.
+"""The Pod with its containers and security context, for the Job, and for Podman on one machine.
 
 It meets the Pod Security profile `restricted`, and where the two differ is stricter.
 """
@@ -23,7 +23,7 @@ from sandwright_kubernetes.volumes import VolumeMount
 Json = dict[str, Any]
 
 UID = 65532
-"""Whom it runs as: `nonroot` in our images and in the distroless ones. A cluster knows nothing of the person
+"""The Pod's user: `nonroot` in our images and in the distroless ones. A cluster knows nothing of the person
 who starts it, and files belong to the volume's group, which is this one too."""
 
 CLAIM = "project"
@@ -33,10 +33,10 @@ EMPTY_FILE = "empty"
 """The ConfigMap that hides a file, and its key: a file without content."""
 
 TMP_LIMIT = "4Gi"
-"""What the temporary directory may hold. A Pod that exceeds it is evicted before it fills its node's disk."""
+"""The size of the temporary directory. A Pod that exceeds it is evicted before it fills its node's disk."""
 
 DISK = {"requests": "256Mi", "limits": "5Gi"}
-"""What the Pod may use of the node's disk, its log and temporary directory."""
+"""The Pod's share of the node's disk, for its log and temporary directory."""
 
 GRACE = 5
 """Seconds between SIGTERM and SIGKILL, and by how much a run can be longer than its time."""
@@ -92,7 +92,7 @@ def pod_spec(policy: ResolvedPolicy, placed: Placed) -> Json:
 
 
 def _isolation_fields(policy: ResolvedPolicy, placed: Placed) -> Json:
-    """What lies between the container and the node beside namespaces, and which nodes have it.
+    """The isolation between container and node beside namespaces, and the nodes that have it.
 
     gVisor's shim knows no user namespaces of Kubernetes, whose kubelet refuses the two together. Podman would
     take `hostUsers` for `--userns=auto`, which needs ids set aside for it.

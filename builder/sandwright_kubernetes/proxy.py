@@ -25,11 +25,11 @@ IMAGE = "sandwright/proxy:latest"
 PROGRAM = "/usr/sbin/squid"
 
 FOLDER = "/etc/sandwright"
-"""Where its configuration is, and the pages that say why it refused."""
+"""The directory of the proxy's configuration, and of its error pages."""
 
 
 def proxy_objects(policy: ResolvedPolicy, name: str) -> list[Json]:
-    """Its configuration, who reaches it and what it reaches, and what runs it, in the order to apply them."""
+    """The proxy's objects in the order to apply them: configuration, network policy, service, deployment."""
     return [_configuration(policy, name), _network_policy(policy, name), _service(name), _deployment(name)]
 
 

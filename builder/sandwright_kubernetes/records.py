@@ -1,4 +1,4 @@
-"""Which runs have a Job in a cluster: a file for each, written before the Job is, and removed after it.
+"""Records of runs with a Job in a cluster: a file for each, written before the Job, removed after it.
 
 What a killed run leaves in a cluster is known by its file. It is in the cache, since a Job outlives a boot of
 this machine. Jobs bear the session and the owner as labels; the owner is a random name for this user of this
@@ -72,6 +72,6 @@ def owner() -> str:
 
 
 def clusters_directory(name: str = "") -> Path:
-    """Where this user's records of clusters are, or a directory in it; made where there is none."""
+    """This user's directory of records about clusters, or a directory in it; made if there is none."""
     base = user_dirs.private(f"{user_dirs.cache()}/clusters")
     return Path(user_dirs.private(f"{base}/{name}") if name else base)

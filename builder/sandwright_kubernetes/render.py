@@ -1,4 +1,4 @@
-"""Renders what a cluster needs to run the sandbox: a Job and its Pod, the network around it, its filter.
+"""Renders the objects with which a cluster runs the sandbox: a Job and its Pod, its network, its filter.
 
 Nothing here starts anything. The namespace holds one sandbox and admits nothing but Pods of the Pod Security
 profile `restricted`; the volume with the project is a claim that the cluster's user creates and fills.
@@ -25,8 +25,8 @@ from sandwright_kubernetes.volumes import volume_mounts
 Json = Mapping[str, Any]
 
 PROFILE = "sandwright-"
-"""What names of our profiles begin with, in the directory where a node keeps them; the first half of the
-digest follows. Podman takes the name from an annotation of 63 characters at most, and no directory in it."""
+"""The prefix of our profiles' names, in the directory where a node keeps them; the first half of the digest
+follows. Podman takes the name from an annotation of 63 characters at most, without a directory."""
 
 
 def render_kubernetes(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
@@ -51,7 +51,7 @@ def render_kubernetes(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
 
 
 def _manifests(policy: ResolvedPolicy, cluster: Placed, *, gvisor: bool) -> Iterator[Artifact]:
-    """The objects as they are applied: what closes the network is there before the Pod."""
+    """The objects as they are applied: those that close the network come before the Pod."""
     name = cluster.name
     yield manifest(
         "namespace.yaml", "the sandbox's namespace, which admits restricted Pods only", job.namespace(name)

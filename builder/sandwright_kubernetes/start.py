@@ -1,4 +1,4 @@
-"""Runs a command as a Job of a rendered sandbox, from this process: what `launch` is to other methods.
+"""Runs a command as a Job of a rendered sandbox, from this process: the counterpart of `launch`.
 
 Its words are a directory of artifacts, and the command. The command's streams come back as one, on standard
 output; it reads what comes on standard input. Where both are a terminal, it has one. It exits as the command
@@ -168,7 +168,7 @@ def check_cluster(
         admission.check_claims(connection, namespace, job["spec"]["template"]["spec"])
         admission.check_admitted(connection, namespace, job)
     except ApiRefused as error:
-        raise admission.NothingRan(f"the cluster refuses what a run needs: {error}") from error
+        raise admission.NothingRan(f"the cluster refuses an object that a run needs: {error}") from error
 
 
 def read_manifests(directory: Path) -> dict[str, Json]:

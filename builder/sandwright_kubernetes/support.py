@@ -1,4 +1,4 @@
-"""What kubernetes makes of each feature of a policy."""
+"""The support of kubernetes for each feature of a policy."""
 
 from __future__ import annotations
 

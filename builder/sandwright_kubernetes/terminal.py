@@ -32,7 +32,7 @@ _ALIVE = 30.0
 """Seconds between keep-alives, so that an idle connection is not closed."""
 
 _JOINED = 0.3
-"""Seconds in which what the log had already comes through the attachment, too."""
+"""Seconds in which the content of the log comes through the attachment, too."""
 
 _BREATH = 0.5
 
@@ -71,7 +71,7 @@ def converse(running: JobRun, write: Callable[[bytes], None]) -> None:
 
 
 def join_output(log: bytes, attached: bytes) -> bytes:
-    """What a log has, and what came through an attachment: its beginning may be the log's end."""
+    """The output from a log and an attachment: the end of the log may be the attachment's beginning."""
     most = min(len(log), len(attached), _OVERLAP)
     overlap = next(size for size in range(most, -1, -1) if log.endswith(attached[:size]))
     return log + attached[overlap:]
@@ -94,7 +94,7 @@ def _attached(running: JobRun, write: Callable[[bytes], None], *, first: bool) -
 
 
 def read_output(streams: channels.Channels) -> queue.Queue[bytes]:
-    """What the command shows, as it comes; nothing at the end. It is read no faster than it is taken."""
+    """The command's output as it comes; empty bytes at the end. A full queue stops the reading."""
     output: queue.Queue[bytes] = queue.Queue(_WAITING)
     threading.Thread(target=_receive, args=(streams, output), daemon=True).start()
     return output
@@ -111,7 +111,7 @@ def _receive(streams: channels.Channels, output: queue.Queue[bytes]) -> None:
 
 
 def _gathered(output: queue.Queue[bytes]) -> bytes:
-    """What comes in a moment. The end is left where it is."""
+    """The output of the next moment. The end marker stays in the queue."""
     found, until = b"", time.monotonic() + _JOINED
     while (remaining := until - time.monotonic()) > 0:
         try:
@@ -126,7 +126,7 @@ def _gathered(output: queue.Queue[bytes]) -> bytes:
 
 
 def _log(running: JobRun) -> bytes:
-    """What the command wrote in whole lines until now; nothing where the node does not say.
+    """The command's output until now, in whole lines; empty if the node does not return it.
 
     Some runtimes leave out of a line's end what its terminal had put in (containerd).
     """

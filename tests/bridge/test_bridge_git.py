@@ -202,7 +202,8 @@ HOOKS = (
 
 
 def test_a_hostile_repository_runs_nothing(place: World, bridge: Bridge, server: GitServer) -> None:
-    """What the sandbox writes after the bridge has started: git on the host sees none of it."""
+    """The sandbox writes hostile configuration after the bridge has started: the host's Git reads none of
+    it."""
     pwned = place.root / "pwned"
     values = {"pwned": str(pwned), "project": str(place.project)}
     place.git("config", "extensions.worktreeConfig", "true")
@@ -345,7 +346,7 @@ def _nested(place: World, server: GitServer) -> Path:
 
 
 def test_a_configuration_that_the_sandbox_may_write(place: World, server: GitServer) -> None:
-    """Nobody knows who wrote its remotes: only addresses that stand in the policy are taken then."""
+    """The author of its remotes is unknown: then only addresses in the policy are accepted."""
     nested = _nested(place, server)
     with place.bridge(POLICY, environment=ENVIRONMENT) as bridge:
         result = place.call(bridge, "git", "push", "origin", "main", cwd=nested)
@@ -396,7 +397,7 @@ def test_the_secret_is_nowhere_but_there(place: World, bridge: Bridge, server: G
 
 
 def _contents(root: Path) -> bytes:
-    """What all files below a directory hold, whichever of them go meanwhile."""
+    """The content of all files below a directory, while some of them may be removed."""
     found = b""
     for folder, _, names in os.walk(root):
         for path in (Path(folder) / name for name in names):

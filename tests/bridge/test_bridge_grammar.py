@@ -186,7 +186,7 @@ WORDS = [
     st.lists(st.sampled_from(WORDS) | st.text(max_size=12) | st.text("-=/.:+@ab", max_size=8), max_size=8),
 )
 def test_whatever_passes_is_harmless(program: str, arguments: list[str]) -> None:
-    """What is written for the program has known options only, each with its value behind `=`."""
+    """The program's command line has known options only, each with its value behind `=`."""
     try:
         words = _grammar(program).parse(arguments).words()
     except Refused:

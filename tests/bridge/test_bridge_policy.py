@@ -1,4 +1,4 @@
-"""What the policy keeps from the sandbox, the bridge does not do for it either: paths, secrets, networks.
+"""The bridge gives a sandbox nothing that the policy denies it: paths, secrets, networks.
 
 Tests of bridge/programs.py.
 Tests of bridge/secret.py: commands of the host.
@@ -185,7 +185,8 @@ def test_a_command_for_a_secret_runs_where_no_sandbox_writes(
     ],
 )
 def test_where_a_secret_comes_from(variable: str, value: str, policy: str, said: str) -> None:
-    """What the sandbox can read is no secret from it; what it can write would be run, or trusted, for it."""
+    """A value that the sandbox can read is no secret; one that it can write would be run, or trusted, for
+    it."""
     with world("/var/tmp") as made:
         made.tool("tool", TOOL)
         where = {"project": str(made.project), "home": str(made.root / "home")}

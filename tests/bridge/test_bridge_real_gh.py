@@ -37,7 +37,8 @@ def place() -> Iterator[World]:
 
 
 def _hostile(made: World) -> None:
-    """What gh would start or read, if it looked for it in the workspace or in the host's own home."""
+    """Plant programs and settings that gh would start or read if it searched the workspace or the host's own
+    home."""
     script = f"#!/bin/sh\necho started >>{made.root}/pwned\nexit 1\n"
     for folder in (made.project, made.project / "bin", made.root / "home"):
         folder.mkdir(exist_ok=True)

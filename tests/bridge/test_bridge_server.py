@@ -222,7 +222,7 @@ def test_where_it_runs(place: World, bridge: Bridge) -> None:
 @pytest.mark.needs("make")
 @pytest.mark.parametrize("name", ["make", "gmake", "builder"])
 def test_a_program_that_does_what_its_directory_says(place: World, name: str) -> None:
-    """Whatever its name: a list of such names would never be whole."""
+    """The name does not matter: a list of such names would never be complete."""
     (place.project / "Makefile").write_text("all:\n\t@echo planted\n")
     place.tool(name, f'exec {process.find("make")} "$@"')
     with place.bridge(f"\ncredentials:\n  shims:\n    {name}: {{allow: ['*']}}\n") as running:

@@ -68,7 +68,7 @@ class Signed:
         return self.world.call(bridge, "ssh-keygen", *(words or SIGN), stdin=data, cwd=cwd)
 
     def refused(self, bridge: Bridge, payload: str | bytes, *words: str) -> str:
-        """Why a call is refused; it is logged as that, and no byte of a signature comes back."""
+        """The reason why a call is refused; it is logged as that, and no byte of a signature comes back."""
         done = self.sign(bridge, payload, *words)
         assert (done.status, done.stdout) == (126, b""), done
         assert self.world.audit("refused")[-1]["why"]
@@ -253,7 +253,7 @@ def test_an_object_under_anothers_name(place: Signed) -> None:
     forged.write_bytes(zlib.compress(b"tree 0\0"))
     with place.world.bridge(POLICY) as bridge:
         why = place.refused(bridge, COMMIT.replace(TREE, "1" * 40))
-    assert "is not what its name says" in why or "can't be read" in why
+    assert "does not match its digest" in why or "can't be read" in why
 
 
 @pytest.mark.parametrize("way", ["alternates", "a link"])
@@ -393,7 +393,7 @@ def test_a_huge_text(place: Signed) -> None:
 
 
 def test_a_thousand_requests(place: Signed) -> None:
-    """What is refused costs no program, and nothing is left of it; the bridge goes on signing."""
+    """A refused request starts no program and leaves nothing behind; the bridge goes on signing."""
     bad = frames.encode_frame(FrameKind.STDIN, b"a message\n") + frames.encode_frame(FrameKind.STDIN)
     with place.world.bridge(POLICY) as bridge:
         with ThreadPoolExecutor(16) as pool:

@@ -128,7 +128,7 @@ FOUND = (
     "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT], deny: [$PROJECT/a/b/c]}\n",
     "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT], deny: []}\n",
 )
-"""Where `a` is missing, something lies there under the first policy, and all around the rule opens."""
+"""If `a` is missing, something lies there under the first policy, and everything around the rule is open."""
 
 
 @settings(max_examples=100 if THOROUGH else 3, deadline=None)

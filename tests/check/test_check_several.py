@@ -141,7 +141,7 @@ def _named_twice(layout: layouts.Layout) -> Path:
 
 @pytest.mark.parametrize("make", [_without_children, _named_twice, _two_of_a_platform, _variants])
 def test_what_is_no_layout_of_ours(make: Callable[[layouts.Layout], Path], tmp_path: Path) -> None:
-    """Who builds, exports or publishes reads one image of each platform, and not the last of several."""
+    """A builder, exporter or publisher reads one image of each platform, and not the last of several."""
     path = make(layouts.Layout(tmp_path / "i"))
     (path / "oci-layout").write_bytes(LAYOUT_FILE)
     with pytest.raises(IntegrityError, match="not a whole image layout"):

@@ -277,7 +277,7 @@ def test_lint_of_a_policy_that_is_not_resolved_here(
     reading = "filesystem: {read: ['${NO_SUCH_VARIABLE}/x']}"
     Path("sandbox.yaml").write_text(f"schema: 1\nmethod: bwrap\n{reading}\n")
     assert main(["lint"]) == 0
-    assert "was not checked, because the policy cannot be resolved here" in capsys.readouterr().out
+    assert "were not checked, because the policy cannot be resolved here" in capsys.readouterr().out
 
 
 def test_lint_takes_the_parameters_of_a_profile(

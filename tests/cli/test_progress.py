@@ -1,4 +1,4 @@
-"""What is shown while a command works: one line on a terminal, plain lines elsewhere.
+"""The display while a command works: one line on a terminal, plain lines elsewhere.
 
 Tests of progress.py.
 """

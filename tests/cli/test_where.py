@@ -1,4 +1,4 @@
-"""Where a command line looks for its policy, and what it says where it can find nothing.
+"""The search of a command line for its policy, and its message where there is none.
 
 Tests of user_dirs.py: the nearest policy (find_above).
 """

@@ -1,4 +1,4 @@
-"""What commands write goes through no link: a sandbox may have put one into the project.
+"""Commands write through no link: a sandbox may have put one into the project.
 
 Tests of outputs.py.
 """

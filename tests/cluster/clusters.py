@@ -16,7 +16,7 @@ Json = dict[str, Any]
 PROJECT = "/home/u/p"
 DIRECTORIES = ("/", "/home", "/home/u", PROJECT, "/srv", "/tmp", f"{PROJECT}/src", f"{PROJECT}/closed")
 FILES = (f"{PROJECT}/LICENSE", f"{PROJECT}/secret.key")
-"""What is on the host of these tests."""
+"""The files on the host of these tests."""
 
 
 def cluster_facts(**changes: Any) -> HostFacts:

@@ -1,4 +1,4 @@
-"""What a test cluster changes of this machine, and changes back."""
+"""Changes of this machine for a test cluster, and their reversal."""
 
 from __future__ import annotations
 

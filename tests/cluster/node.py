@@ -1,4 +1,4 @@
-"""What runs in the namespaces of a test cluster: `python node.py FOLDER`, as their first process.
+"""The first process in the namespaces of a test cluster: `python node.py FOLDER`.
 
 Its mounts, network and processes are its own, so that all of it goes when this process does; it ends when its
 standard input does. `start.json` says what to start; its output goes into `logs/NAME`. A file `NAME.restart`

@@ -21,7 +21,7 @@ NEEDED = ("etcd", "unshare", "ip", "umount")
 """Programs that the machine must have, etcd from Debian's `etcd-server`."""
 
 PLUGINS = Path("/usr/lib/cni")
-"""Where Debian's `containernetworking-plugins` are."""
+"""The directory of Debian's `containernetworking-plugins`."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _build(module: GoModule, name: str, package: str) -> None:
 
 
 def _version(version: str) -> Iterator[str]:
-    """What the linker writes into Kubernetes' programs: what they say to clients of their version."""
+    """The linker's flags for Kubernetes' programs: the version that they report to clients."""
     if version:
         major, minor, _ = version.split(".")
         for name, value in (("gitVersion", f"v{version}"), ("gitMajor", major), ("gitMinor", minor)):

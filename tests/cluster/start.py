@@ -186,7 +186,7 @@ def _connect(place: Place, target: int) -> None:
 
 
 def _start(place: Place) -> Json:
-    """What `node.py` starts. Debian's etcd keeps its data in memory."""
+    """The commands that `node.py` starts. Debian's etcd keeps its data in memory."""
     kubernetes = str(programs.find("kubernetes"))
     etcd = ["etcd", "--data-dir=/run/etcd", "--listen-client-urls=http://127.0.0.1:2379"]
     etcd += ["--advertise-client-urls=http://127.0.0.1:2379", "--listen-peer-urls=http://127.0.0.1:2380"]

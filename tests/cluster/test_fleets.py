@@ -268,7 +268,7 @@ def test_a_fleet_whose_starter_was_killed(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_fleet_that_was_never_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever started it was killed before that, or somebody suspended it: nobody waits for ever."""
+    """Its starter was killed before that, or somebody suspended it: no process waits for ever."""
     fake = FakeFleet(holds=True)
     with person(fake, tmp_path, monkeypatch) as ada:
         followed = ada.start()
@@ -342,7 +342,7 @@ def test_pods_that_nobody_saw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_fleet_goes_on_after_a_break(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is known is not asked for again, and a line that a crash cut off is written anew."""
+    """Known results are not requested again, and a line that a crash cut off is written anew."""
     fake = FakeFleet(ends=(End(0), End(1, 9)), completed="0", failed="1")
     with person(fake, tmp_path, monkeypatch) as ada:
 

@@ -53,7 +53,7 @@ class Cluster:
         )
 
     def _programs(self) -> Path:
-        """What there is on a machine without kubectl."""
+        """The programs of a machine without kubectl."""
         folder = self._bin / "others"
         folder.mkdir()
         for name in ("sha256sum", "awk", "id"):

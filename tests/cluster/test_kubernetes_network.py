@@ -1,4 +1,4 @@
-"""What a Pod may connect to: its filter, its NetworkPolicy, the way to the proxy; and its variables.
+"""The connections of a Pod: its filter, its NetworkPolicy, the way to the proxy; and its variables.
 
 Tests of builder/sandwright_kubernetes/filters.py.
 Tests of builder/sandwright_kubernetes/network.py.
@@ -35,7 +35,7 @@ def test_the_filter_is_named_by_its_content() -> None:
 
 
 def _answers(text: str, **facts: Any) -> dict[str, str]:
-    """What the filter of a policy answers to sockets of each family."""
+    """The answers of a policy's filter to sockets of each family."""
     artifact = next(
         each for each in render_kubernetes(cluster_policy(text, **facts)) if each.name == "seccomp.json"
     )

@@ -261,7 +261,8 @@ def test_fields_of_any_shape() -> None:
 
 
 def test_a_pod_that_only_says_it_is_of_the_job(tmp_path: Path) -> None:
-    """Who may make Pods in the namespace can give one the Job's label; its owner is the cluster's word."""
+    """A user who may make Pods in the namespace can give one the Job's label; only the cluster sets the
+    owner."""
     forged = {
         "metadata": {"name": "forged", "ownerReferences": [{"kind": "Job", "uid": "another"}]},
         "status": {"phase": "Succeeded", "containerStatuses": [{"name": "sandbox", "state": EXITED}]},

@@ -1,4 +1,4 @@
-"""What of a project is sent to a Pod, and that nothing comes back that the policy protects.
+"""The upload of a project to a Pod, and its changes: none comes back at a path that the policy protects.
 
 Tests of builder/sandwright_kubernetes/copier/source/copier.c.
 Tests of builder/sandwright_kubernetes/sync/changes.py: conflicts, links that lead out.
@@ -167,7 +167,7 @@ def test_an_archive_that_is_refused(
 ) -> None:
     """As a whole: what comes before it in the archive changes nothing either."""
     before = _tree(tmp_path / "p")
-    with pytest.raises(ArchiveRefused, match="what the Pod sent"):
+    with pytest.raises(ArchiveRefused, match="the Pod's archive"):
         project.apply(archive_of(member("docs/new", content=b"n"), *members))
     assert _tree(tmp_path / "p") == before
     assert not list(tmp_path.glob("x"))
@@ -226,7 +226,8 @@ def test_a_path_that_may_not_change(tmp_path: Path, name: str, gone: bool) -> No
 
 @pytest.mark.skipif(os.getuid() != 0 or not Path("/dev/fuse").exists(), reason="root mounts it")
 def test_another_name_of_a_protected_directory(tmp_path: Path) -> None:
-    """What is written below the other name that a file system has for it (`GIT~1`) stays away, too."""
+    """A file system may have another name for a directory (`GIT~1`): files written below it stay away,
+    too."""
     project = Project(tmp_path, PROTECTED)
     project.write(".git/hooks/pre-commit", b"mine")
     project.path.rename(tmp_path / "shown")

@@ -1,4 +1,4 @@
-"""What a Pod has of files: the project on a volume, what is read-only in it, and what is hidden.
+"""The files of a Pod: the project on a volume, its read-only parts, and its hidden parts.
 
 Tests of builder/sandwright_kubernetes/volumes.py.
 """
@@ -31,7 +31,7 @@ PROTECTED = (
     ".profile", ".ripgreprc", ".sandbox", ".vim", ".vimrc", ".vscode", ".zlogin", ".zlogout", ".zprofile",
     ".zshenv", ".zshrc", "commondir", "refs", "sandbox.yaml",
 )  # fmt: skip
-"""What lies at the top of a project and is protected, or is on the way to that."""
+"""The protected names at the top of a project, and the directories on the way to protected ones."""
 
 
 def _all_mounts(text: str, **facts: Any) -> list[tuple[str, str, str, bool]]:
@@ -130,7 +130,7 @@ def test_what_is_missing_in_what_cannot_be_changed() -> None:
     "more", [{}, {f"{PROJECT}/.git/hooks": HostEntry("directory")}], ids=["plain", "hooks"]
 )
 def test_a_repository_is_read_only(more: Mapping[str, HostEntry]) -> None:
-    """Nobody would take away again what covers `commondir`."""
+    """A placeholder over `commondir` would stay: nothing removes it."""
     entries = {**dict.fromkeys(DIRECTORIES, HostEntry("directory")), **GIT, **more}
     text = "filesystem: {write: [$PROJECT]}\n"
     found = _mounts(text, entries=entries, git_directories=(f"{PROJECT}/.git",))
@@ -148,7 +148,7 @@ def test_a_repository_without_protection() -> None:
 
 
 def test_a_repository_below_the_project() -> None:
-    """What leads to it can't be moved away with it."""
+    """The directories above it can't be moved away with it."""
     inner = {f"{PROJECT}/src/lib": HostEntry("directory"), f"{PROJECT}/src/lib/.git": HostEntry("directory")}
     entries = {**dict.fromkeys(DIRECTORIES, HostEntry("directory")), **inner}
     text = "filesystem: {write: [$PROJECT]}\n"

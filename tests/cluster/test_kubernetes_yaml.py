@@ -1,4 +1,4 @@
-"""What is written as YAML means the same to every reader: of YAML 1.1 and 1.2, in Python and in Go.
+"""A YAML document means the same to every reader: of YAML 1.1 and 1.2, in Python and in Go.
 
 Tests of methods/shared/yamltext.py.
 """

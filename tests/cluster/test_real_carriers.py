@@ -1,4 +1,4 @@
-"""What `kubernetes-install` renders for a project that travels, on a real cluster."""
+"""The objects that `kubernetes-install` renders for an uploaded project, on a real cluster."""
 
 from __future__ import annotations
 

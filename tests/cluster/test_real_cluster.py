@@ -140,7 +140,8 @@ def test_what_is_not_run(person: Person) -> None:
 
 
 def test_somebody_without_rights(person: Person) -> None:
-    """Who may nothing is told what is lacking; with these rights alone it runs."""
+    """A user without rights reads in the message which ones are lacking; with these rights alone the run
+    works."""
     person.policy(PLAIN)
     assert person.run("true").returncode == 0
     write_kubeconfig(person.cluster.place, "ada")

@@ -1,4 +1,4 @@
-"""What `kubernetes-install` renders, on a real cluster: which Pods are admitted, and why others are not.
+"""The objects that `kubernetes-install` renders, on a real cluster: Pods that are admitted, and refusals.
 
 Tests of builder/sandwright_kubernetes/cel.py: a real API server refuses other Pods.
 Tests of builder/sandwright_kubernetes/guard.py: a real API server refuses other Pods.
@@ -302,7 +302,7 @@ def test_a_weakened_pod_is_refused(guarded: Namespace, name: str) -> None:
 
 
 def test_pods_of_others(guarded: Namespace) -> None:
-    """Who may make Pods makes none that could be counted as a run; without our labels it is none either."""
+    """A user who may make Pods can make none that counts as a run, with our labels or without."""
     made = guarded.create(guarded.pod(), dry=False)
     assert made.status != 0
     assert "must be the controller of Jobs" in made.stderr

@@ -40,13 +40,13 @@ IMAGE = "docker.io/sandwright/debian:latest"
 NOT_HELD = dict.fromkeys(
     ("files/temporary-of-host", "limits/core: not held", "network/interfaces"), "skipped"
 )
-"""What can't be proved there, each with its reason in the report."""
+"""The probes that can't be proved there, each with its reason in the report."""
 
 BREACHES = {
     "files/denied-directory", "files/denied-file", "files/denied-in-writable", "files/denied-names",
     "files/read-only", "files/protected-absent", "links/symbolic-to-denied", "links/hard", "network/beside",
 }  # fmt: skip
-"""What fails without our policy, among much else."""
+"""Some of the probes that fail without our policy."""
 
 
 @pytest.fixture(scope="module")

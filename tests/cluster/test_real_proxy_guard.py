@@ -1,4 +1,4 @@
-"""What `kubernetes-install` renders for a proxy, on a real cluster: which Pods of it are admitted."""
+"""The objects that `kubernetes-install` renders for a proxy, on a real cluster: its admitted Pods."""
 
 from __future__ import annotations
 

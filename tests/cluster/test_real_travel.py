@@ -112,7 +112,7 @@ def test_what_the_command_reads(person: Person) -> None:
 
 
 def test_each_run_of_a_fleet_has_the_project_as_it_was(person: Person) -> None:
-    """What one run writes no other one sees, and it does not come back."""
+    """Each run sees only its own changes, and they do not come back."""
     script = "cat src/a.c; ls -A secrets; echo more >>src/a.c; exit $(($(wc -l <src/a.c) - 2))"
     fleet = ("fleet", "--name", "along", "--count", "4", "--parallel", "2", "--", "sh", "-c", script)
     ended = person.sandwright(*fleet)

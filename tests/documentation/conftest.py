@@ -1,4 +1,4 @@
-"""What the tests of this room share: our programs, ready to be called."""
+"""Fixtures for the tests of this directory: our programs, on PATH."""
 
 from __future__ import annotations
 

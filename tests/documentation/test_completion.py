@@ -134,7 +134,7 @@ def _zsh(folder: Path, setup: str, line: str, completed: str) -> None:
 
 
 class _Said:
-    """What a terminal said so far."""
+    """The output of a terminal so far."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor

@@ -1,4 +1,4 @@
-"""What the documentation's tables are made of: names that exist, and answers that a real proof gives.
+"""The content of the documentation's tables: names that exist, and answers that a real proof gives.
 
 Tests of verify/catalogue/__init__.py.
 """
@@ -23,7 +23,7 @@ DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
 
 
 def test_named_probes_exist() -> None:
-    """Those that no claim leads to are written down by hand."""
+    """The probes that no claim leads to are written down by hand."""
     everywhere = {name for method in VERIFIED for name in methods.probe_names(method)}
     for feature, names in methods.GRANTED.items():
         assert feature in FEATURES

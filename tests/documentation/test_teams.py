@@ -1,4 +1,5 @@
-"""What a team adds to its own repository: hooks, the action, our tasks; `docs/teams.md` runs the rest."""
+"""The additions of a team to its own repository: hooks, the action, our tasks; `docs/teams.md` runs the
+rest."""
 
 from __future__ import annotations
 
@@ -179,7 +180,7 @@ def _installing() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("variable", "command"), _installing())
 def test_what_checks_a_change_takes_no_installer_from_it(team: Path, variable: str, command: str) -> None:
-    """What a change of the project brings must not decide what checks it."""
+    """A project's change must not choose the program that checks it."""
     (team / "pip.py").write_text("open('made', 'w')\n")
     ended = _shell(team, command, **{variable: "./nothing-is-there"})
     assert "nothing-is-there" in ended.stderr, ended.stderr

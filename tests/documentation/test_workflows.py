@@ -102,7 +102,7 @@ def test_what_others_wrote_is_pinned(path: Path) -> None:
 
 @pytest.mark.parametrize("path", _documents(), ids=_id)
 def test_no_value_of_others_is_put_into_a_script(path: Path) -> None:
-    """What GitHub writes into a script is run as part of it; a variable is not."""
+    """GitHub pastes an expression's value into the script, which runs it; a variable is not run."""
     for step in _steps(path):
         assert "${{" not in step.get("run", ""), step
 

@@ -1,4 +1,4 @@
-"""How documents become dataclasses, and how what does not fit is refused."""
+"""The decoding of documents to dataclasses, and the errors for documents that do not fit."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal

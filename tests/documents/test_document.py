@@ -201,8 +201,8 @@ REFUSALS: dict[str, tuple[str | bytes, str]] = {
         "a: *x\nb: &x 1\n",
         "f.yaml:1:4: there is no anchor 'x' before this alias",
     ),
-    "a list in itself": ("a: &x [*x]\n", "f.yaml:1:8: alias 'x' is inside what it stands for"),
-    "a mapping in itself": ("a: &x\n  b: {c: *x}\n", "f.yaml:2:10: alias 'x' is inside what it stands for"),
+    "a list in itself": ("a: &x [*x]\n", "f.yaml:1:8: alias 'x' is inside its own anchor"),
+    "a mapping in itself": ("a: &x\n  b: {c: *x}\n", "f.yaml:2:10: alias 'x' is inside its own anchor"),
     "an anchor given twice": ("a: &x 1\nb: &x 2\n", "f.yaml:2:4: anchor 'x' was already given in line 1"),
     "a digit too many": (
         f"a: {'9' * 41}\n",

@@ -1,4 +1,4 @@
-"""What tests of the proxy share: a lab of network namespaces, policies, and a running proxy."""
+"""Fixtures for tests of the proxy: a lab of network namespaces, policies, and a running proxy."""
 
 from __future__ import annotations
 

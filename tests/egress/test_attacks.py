@@ -80,7 +80,7 @@ def test_the_control_of_the_spellings(running: Proxy, world: World) -> None:
 
 
 def test_a_name_that_moves_to_and_fro(running: Proxy, world: World) -> None:
-    """Whoever answers for names answers differently each time: each keeps its first answer."""
+    """The name server answers differently each time: each name keeps its first answer."""
     before = len(world.reached)
     names = [f"moves-{number}.wild.example" for number in range(40)]
     for number, name in enumerate(names):

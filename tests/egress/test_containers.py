@@ -319,7 +319,7 @@ def test_it_serves_its_sandbox_alone(sandbox: Sandbox) -> None:
 
 
 def _served(proxy: str, host: str) -> bytes | None:
-    """How the answer to a user of the host begins; None where there is no way."""
+    """The beginning of the answer to a user of the host; None without a connection."""
     try:
         with socket.create_connection((proxy, 3128), 5) as connection:
             connection.sendall(f"GET http://{host}/ HTTP/1.0\r\n\r\n".encode())
@@ -329,7 +329,7 @@ def _served(proxy: str, host: str) -> bytes | None:
 
 
 def _from_beside(sandbox: Sandbox, proxy: str) -> str:
-    """What a container is answered that is on the outer network too: the server's."""
+    """The answer to a container that is on the outer network too: the server's."""
     server = sandbox.environment["SANDWRIGHT_NETWORK"] + "-server"
     script = f"{ASK} ask {proxy} 3128 {sandbox.world} 2>&1"
     return sandbox.host.run("exec", server, "sh", "-c", script, check=False).text

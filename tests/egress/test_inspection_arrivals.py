@@ -1,4 +1,5 @@
-"""What arrives at the upstream of an opened host: one reading of a request, and the secret in one place."""
+"""Requests as they arrive at the upstream of an opened host: with one reading, and the secret in one
+place."""
 
 from __future__ import annotations
 
@@ -206,7 +207,7 @@ def test_redirects_are_not_followed(opened: Inspected) -> None:
 
 
 def test_a_websocket_becomes_a_channel_of_its_own(opened: Inspected) -> None:
-    """What looks like a request in it reaches the same connection, not another request."""
+    """Bytes in the channel that look like a request reach the same connection, not another request."""
     asked = lines(
         "GET /ws/x HTTP/1.1",
         f"Host: {PART}:{PORT}",

@@ -188,7 +188,7 @@ def test_the_proxy_decides_as_the_policy(fuzzed: tuple[int, Inspected, str]) -> 
 
 
 def ask(connection: socket.socket, file: BinaryIO, method: str, target: str, host: str) -> str:
-    """Why a request is refused, or `allowed`."""
+    """The reason to refuse a request, or `allowed`."""
     length = "Content-Length: 0\r\n"
     sent = f"{method} {target} HTTP/1.1\r\nHost: {host}:{PORT}\r\n{length}\r\n"
     connection.sendall(sent.encode("latin-1"))
@@ -262,7 +262,7 @@ def prefixes(draw: random.Random, data: bytes) -> list[bytes]:
 
 
 def test_no_first_bytes_lead_elsewhere() -> None:
-    """What is decided of a part is decided of the whole, and a tunnel is what squid would read, too."""
+    """The decision on a part holds for the whole, and squid would read a tunnel, too."""
     draw = random.Random(SEED)
     tunnels = 0
     for _ in range(20 * CASES):

@@ -224,7 +224,7 @@ def test_no_compression_is_asked_for(opened: Inspected) -> None:
 
 
 def test_events_do_not_wait(opened: Inspected) -> None:
-    """What ends in a line feed is not the beginning of a secret, whatever stands in it."""
+    """An event that ends in a line feed is not the beginning of a secret, whatever its content."""
     opened.canary.parts = [f"data: {SECRET}\n\n".encode()] * 3
     opened.canary.pause = 0.4
     came: list[float] = []

@@ -1,4 +1,4 @@
-"""What other users of this machine, and an inspecting proxy that was taken over, can do to a session.
+"""Attacks on a session by other users of this machine, and by an inspecting proxy that was taken over.
 
 Tests of egress/inspection.py.
 Tests of egress/opening.py.
@@ -219,7 +219,7 @@ for name, what in {
 
 ALLOWED = {"the relay": "connected", "its configuration": "done"}
 BEYOND_LANDLOCK = ("any port",)
-"""What neither Landlock nor the second filter restricts."""
+"""The attempts that neither Landlock nor the second filter restricts."""
 
 
 @pytest.fixture(scope="module")
@@ -286,7 +286,7 @@ def test_a_long_answer_goes_on_beside_them(opened: Inspected) -> None:
 
 
 def test_a_connection_without_a_request_ends(opened: Inspected, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that say nothing are closed after 30 seconds: `until` of an opening is in the past then."""
+    """Silent connections are closed after 30 seconds: `until` of an opening is in the past then."""
     monkeypatch.setattr(opening, "PATIENCE", -1.0)
     relay = Relay("127.0.0.1", 9, opened=OpenedHosts((), "::1"))
     with contextlib.closing(relay), socket.create_server(("127.0.0.1", 0)) as server:

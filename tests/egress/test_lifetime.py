@@ -147,7 +147,7 @@ def test_it_is_there_and_then_it_is_not(tmp_path: Path) -> None:
 
 
 def test_no_link_leads_where_the_log_is_kept(tmp_path: Path) -> None:
-    """Where `log=` says, a sandbox may write; and squid, its log."""
+    """A sandbox may write at the path of `log=`; and squid may write its log."""
     other, kept, made = tmp_path / "other", tmp_path / "kept", tmp_path / "made"
     other.write_text("of somebody else")
     (tmp_path / "kept.part").symlink_to(other)
@@ -256,7 +256,7 @@ SESSION = textwrap.dedent("""
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_the_session_is_killed(number: signal.Signals, tmp_path: Path) -> None:
-    """Nobody is left to clear up but the supervisor, which puts the log where it is kept, too."""
+    """The supervisor alone is left to clean up, and it also moves the log to its place."""
     before, log = memory(tmp_path), tmp_path / "egress.jsonl"
     with process.start(sys.executable, "-c", SESSION, log) as session:
         assert session.stdout is not None

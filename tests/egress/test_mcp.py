@@ -139,7 +139,7 @@ def test_no_other_path_leads_to_the_raw_list(opened: Inspected, server: McpServe
 
 @pytest.mark.parametrize("target", ["/mcp%2F", "/MCP%2fmessages"])
 def test_an_escaped_slash_leads_to_no_other_rule(opened: Inspected, server: McpServer, target: str) -> None:
-    """Where a rule of the host allows such slashes."""
+    """A rule of the host allows such slashes."""
     with opened.arriving() as arrived:
         assert ask(opened, call("delete_repo"), target=target).status == 403
         assert ask(opened, LIST, target="/other%2Fmcp").status == 200

@@ -106,7 +106,7 @@ TOOLS = [
 
 @pytest.mark.parametrize(("script", "method"), TOOLS)
 def test_it_goes_through_the_proxy(started: tuple[str, Proxy], script: str, method: str) -> None:
-    """What the log shows: one host let through, the other refused by name. Nothing else leads anywhere."""
+    """The log shows one allowed host, and the other refused by name. No other connection gets anywhere."""
     launch, running = started
     before = len(list(running.decisions()))
     environment = {"PATH": os.environ["PATH"], "TERM": "dumb"}

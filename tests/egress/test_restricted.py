@@ -52,7 +52,7 @@ def words(directory: Path, program: str, port: int = 45111) -> list[str]:
 
 
 def _statuses(word: str) -> Iterator[str]:
-    """What /proc says of processes that have a word on their command line; any may end meanwhile."""
+    """The status in /proc of each process with a word on its command line; any may end meanwhile."""
     for each in set(Path("/proc").glob("[0-9]*")) - {Path("/proc", str(os.getpid()))}:
         with contextlib.suppress(OSError):
             if word.encode() in (each / "cmdline").read_bytes().split(b"\0"):

@@ -137,7 +137,7 @@ def test_a_connection_is_judged_request_by_request(running: Proxy) -> None:
     ],
 )
 def test_no_request_hides_in_another_one(running: Proxy, world: World, lengths: tuple[str, ...]) -> None:
-    """What two readers could cut at different places never arrives as one request, nor as a second."""
+    """A request with two possible ends never arrives as one request, nor as a second one."""
     hidden = b"0\r\n\r\nGET http://other.example/hidden HTTP/1.1\r\nHost: a\r\n\r\n"
     before = len(world.reached)
     sent = get("web.example", *lengths, method="POST") + hidden
@@ -202,7 +202,7 @@ def test_a_name_that_moves_inside(running: Proxy, world: World) -> None:
 
 
 def _without_tunnels(running: Proxy) -> list[ProxyDecision]:
-    """What was decided, but for tunnels that came to be: these it tells once they have ended."""
+    """The decisions, without established tunnels: these are logged when they have ended."""
     return [each for each in running.decisions() if not (each.method == "CONNECT" and each.status == 200)]
 
 

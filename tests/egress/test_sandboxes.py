@@ -158,7 +158,7 @@ def test_programs_that_know_of_no_proxy_reach_what_is_listed(sandbox: Sandbox, w
 
 @pytest.mark.parametrize("sandbox", METHODS[:1], indirect=True)
 def test_bubblewrap_may_speak_before_anybody_listens(sandbox: Sandbox, tmp_path: Path) -> None:
-    """What it says of the sandbox waits in a pipe for a reader who is late."""
+    """Its output about the sandbox waits in a pipe for a late reader."""
     late = tmp_path / "late"
     late.mkdir()
     (late / "timeout").write_text(f'#!/bin/sh\nsleep 0.5\nexec {process.which("timeout")} "$@"\n')

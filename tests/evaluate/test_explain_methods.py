@@ -214,7 +214,8 @@ def test_where_a_method_has_no_place_for_what_is_granted(
     ],
 )
 def test_sockets_that_appear_later(network: str, looser: list[str]) -> None:
-    """Nobody knows of them when a sandbox is made: where mounts alone hide sockets, they can be reached."""
+    """They are unknown when a sandbox is made: under a method that hides sockets by mounts they are
+    reachable."""
     text = f"method: bwrap\nextends: []\nfilesystem: {{write: [$PROJECT]}}\nnetwork: {{{network}}}\n"
     found = explain(_policy(text), "connect", "$PROJECT/later.sock", methods=RENDERED)
     assert [row.method for row in found.rows if row.status == "looser"] == looser
@@ -555,7 +556,7 @@ TESTED = [name for name, each in METHODS.items() if each.parts.read_back and nam
 @settings(deadline=None, max_examples=examples(25))
 @given(question=st.sampled_from(["read", "write", "exec"]), subject=SUBJECTS)
 def test_no_path_is_open_that_the_policy_closes(case: str, question: str, subject: str) -> None:
-    """Whatever is asked: only names that don't exist yet are open against the policy, and only to mounts."""
+    """For every question: only names that don't exist yet are open against the policy, and only to mounts."""
     policy = case_policy(case)
     found: Comparison = explain(policy, question, subject, methods=TESTED)
     for row in found.rows:

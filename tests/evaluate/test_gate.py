@@ -436,7 +436,9 @@ def test_a_denied_path_that_a_method_mounts_itself_is_refused(method: str, denie
 def test_an_image_that_shows_a_denied_path_is_refused(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = policy_for(method, "{deny: [/usr/bin/curl]}", IMAGE_FACTS)
     monkeypatch.setattr(f"{PLANNERS[method]}.mount_plan", _without("/usr/bin/curl"))
-    with pytest.raises(ArtifactsTooWide, match=r"read /usr/bin/curl: .* what the image has there is seen"):
+    with pytest.raises(
+        ArtifactsTooWide, match=r"read /usr/bin/curl: .* the image's own files are visible there"
+    ):
         registry.render(policy, method)
 
 

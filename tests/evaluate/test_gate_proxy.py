@@ -93,7 +93,7 @@ def proxied(allow: str = "[h.example]", method: str = "docker") -> ResolvedPolic
 )
 @pytest.mark.parametrize("client", [RELAY, "127.0.0.1"])
 def test_a_session_s_proxy_that_allows_more_is_refused(client: str, old: str, new: str, case: str) -> None:
-    """Where no proxy is among the artifacts."""
+    """The artifacts contain no proxy here."""
     settings = ProxyPlace("/log", "/log", "/errors", listen=LISTEN, own_addresses=None)
     settings = replace(settings, word=RELAY) if client == RELAY else settings
     policy = proxied()

@@ -1,4 +1,4 @@
-"""What `sandwright sbpl-eval` answers: the text, the JSON, the lines of a batch."""
+"""The output of `sandwright sbpl-eval`: the text, the JSON, the lines of a batch."""
 
 from __future__ import annotations
 
@@ -362,7 +362,7 @@ def test_a_directory_of_apple_s_files(tmp_path: Path) -> None:
 
 
 def test_a_fragment() -> None:
-    """What is assumed before it decides where it says nothing, and is said."""
+    """The evaluator assumes a version and a default for a fragment without them, and says so."""
     fragment = '(allow file-read* (subpath "/opt"))'
     with pytest.raises(ProfileError, match="unbound variable: allow"):
         ask("file-read-data", "path=/opt/x", profile=fragment)

@@ -1,4 +1,4 @@
-"""What is known of Seatbelt's decisions, fact by fact: rules in every order and place in which somebody errs."""
+"""Known facts of Seatbelt's decisions, one by one: rules in every order and place that invites a mistake."""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501

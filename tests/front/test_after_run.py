@@ -134,7 +134,7 @@ def test_its_caller_ignores_the_end_of_children(tmp_path: Path, monkeypatch: pyt
 def test_a_child_of_the_launcher_ends_meanwhile(
     silent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the launcher left running says nothing about the scan."""
+    """A child that the launcher left running does not affect the scan."""
 
     def leave_child() -> None:
         if os.fork() == 0:

@@ -213,7 +213,7 @@ def _mutated(chance: random.Random, whole: bytes, other: bytes) -> bytes:
 @pytest.mark.needs("cc")
 @pytest.mark.timeout(0)
 def test_hostile_entries(harness: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Whatever an entry holds, it is read within its bounds, and holds only as it was recorded.
+    """For any content, an entry is read within its bounds, and holds only as it was recorded.
 
     `--fuzz-seconds N` goes on for so long; `-s` shows how many entries were tried.
     """

@@ -211,7 +211,7 @@ class TestOtherSources:
         vendor.publish()
         shutil.copy(archive.keyring, vendor.keyring)
         base = f"debian: bookworm, sources: [{{url: 'file://{vendor.root}', suite: stable, key: vendor.gpg}}]"
-        with pytest.raises(IntegrityError, match="an archive is not what was signed"):
+        with pytest.raises(IntegrityError, match="an archive does not match its signature"):
             locked(archive, tmp_path, "tool", base=base)
 
     def test_backports_are_for_packages_that_say_so(self, archive: Archive, tmp_path: Path) -> None:
@@ -451,7 +451,7 @@ class TestWhatIsNotSigned:
     def test_no_signature(self, seen: Archive, tmp_path: Path) -> None:
         seen.publish(signed=False)
         message = self.refused(seen, tmp_path)
-        assert message.startswith("image 'small', linux/amd64: an archive is not what was signed:\n")
+        assert message.startswith("image 'small', linux/amd64: an archive does not match its signature:\n")
         assert "is not signed" in message or "no longer signed" in message
 
     def test_a_stranger_s_signature(self, seen: Archive, tmp_path: Path) -> None:
@@ -598,7 +598,7 @@ def test_indices_are_fetched_once_for_several_images(
 def test_a_lock_of_apts_directory_is_not_waited_for_without_an_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever can read its file can hold it, a sandbox too."""
+    """A process that can read the lock's file can hold it, a sandbox too."""
     monkeypatch.setattr(apt, "WAITING", 0.3, raising=False)
     mirrors = Mirrors(dict.fromkeys(("debian", "debian-security"), ("http://192.0.2.1/debian",)))
     own, other = (

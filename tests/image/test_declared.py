@@ -1,4 +1,4 @@
-"""What is declared in place of maintainer scripts, and what a definition adds: paths, modes, contents.
+"""Declarations in place of maintainer scripts, and additions of a definition: paths, modes, contents.
 
 Tests of image/declared.py.
 Tests of image/overlay.py: additions over the base's files.

@@ -112,7 +112,7 @@ SMALL_PACKAGES = {
     "media-types",
 }
 BUILT = {"docker": ["distroless", "odd", "workspace"], "podman": ["small", "odd"]}
-"""What each engine builds, the image of packages first."""
+"""The images that each engine builds, the image of packages first."""
 
 
 @dataclass(frozen=True)
@@ -388,7 +388,7 @@ def containers(engine: Engine, word: str) -> set[str]:
 
 @pytest.mark.needs("buildah")
 def test_buildah_builds_the_same(world: World, tmp_path: Path) -> None:
-    """Where Podman keeps its images, so that the base is there."""
+    """Buildah uses Podman's image store, so that the base is there."""
     if not isinstance(world.engine, PodmanEngine):
         return
     buildah = replace(world.engine, name="buildah")

@@ -1,4 +1,4 @@
-"""What a stranger's base may say of how it is started, and what is refused."""
+"""The defaults in a stranger's base for its containers: the accepted and the refused ones."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ NO_ACCOUNT = {
     "colons only": b":" * 5000,
     "no name": b":x:1000:1000::/:/\n",
 }
-"""Nobody is found, by name or number, and what doesn't begin with the name stays as it is."""
+"""The name or number is not found; text that doesn't begin with the name stays as it is."""
 
 
 @pytest.mark.parametrize("name", USERS)

@@ -532,7 +532,7 @@ def test_the_keys_of_a_terminal_are_the_command_s(box: Container) -> None:
 
 
 def _until(terminal: int, word: bytes) -> bytes:
-    """What the terminal shows until a word comes."""
+    """The output of the terminal until a word comes."""
     seen = b""
     until = time.monotonic() + 60
     while word not in seen:

@@ -155,7 +155,7 @@ def test_a_blob_that_can_not_be_linked_is_copied_and_checked(
 
     with staging(images) as area:
         monkeypatch.setattr(os, "link", refuse)
-        with pytest.raises(BuildError, match="bad: its content is not what its name says"):
+        with pytest.raises(BuildError, match="bad: its content does not match its digest"):
             area.adopt(blob, bad)
         area.adopt(blob, good)
         assert (area.path / name).read_bytes() == b"shared"

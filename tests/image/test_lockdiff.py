@@ -1,4 +1,4 @@
-"""What new locks change, as a person reads it who reviews the change."""
+"""The changes of new locks, as a person reads them in a review."""
 
 from __future__ import annotations
 

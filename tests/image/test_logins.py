@@ -159,7 +159,7 @@ def test_no_server_gets_those_of_netrc(
 def test_an_address_keeps_its_own(
     wanted: LockedPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of an address take precedence over those of netrc(5), and stay with it."""
+    """The login in an address takes precedence over netrc(5), and is used for that address only."""
     (tmp_path / "netrc").write_text("default login you password other\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     with serving(tmp_path / "mirror") as (other, seen), serving(tmp_path, other) as (base, first):

@@ -98,7 +98,7 @@ PASSWD = "root:x:0:0::/root:/bin/sh\nwww:x:33:33::/var/www:/x\nagent:x:1000:1000
 
 
 def test_the_cases() -> None:
-    """What must be found, written down for one image."""
+    """The expected cases for one image, written down."""
     group = "root:x:0:\nstaff:x:50:\ndialout:x:20:\nagent:x:1000:\n"
     found = {case.name: case for case in mapping_cases("agent", AccountFiles(PASSWD, group))}
     assert tuple(found) == ALL

@@ -62,10 +62,10 @@ REFUSED = {
     "one.example/debian": f"'one.example/debian' {NO_ADDRESS}",
     "ftp://one.example/debian": f"'ftp://one.example/debian' {NO_ADDRESS}",
     "http:///debian": f"'http:///debian' {NO_ADDRESS}",
-    "http://one.example/a b": "'http://one.example/a b' holds what an address of a mirror can't hold",
-    "http://one.example/?a": "'http://one.example/?a' holds what an address of a mirror can't hold",
-    'http://u:secret@one.example/"': "'http://one.example/\"' holds what an address of a mirror can't hold",
-    "http://one.example/[a=b]": "'http://one.example/[a=b]' holds what an address of a mirror can't hold",
+    "http://one.example/a b": "'http://one.example/a b' has characters that no address may have",
+    "http://one.example/?a": "'http://one.example/?a' has characters that no address may have",
+    'http://u:secret@one.example/"': "'http://one.example/\"' has characters that no address may have",
+    "http://one.example/[a=b]": "'http://one.example/[a=b]' has characters that no address may have",
     "ubuntu=http://a.example,debian=http://b.example": (
         "'ubuntu=http://a.example' is not archive=address; archives are debian, debian-security, alpine"
     ),

@@ -293,7 +293,7 @@ def test_as_npm_installs_it(shop: NpmWorld, tmp_path: Path) -> None:
 
 
 def _npm_ci(project: Path, lock: dict[str, Any]) -> dict[str, tuple[bytes, int]]:
-    """What npm installs from a package-lock.json: path → content or target, and mode."""
+    """The files that npm installs from a package-lock.json: path → content or target, and mode."""
     project.mkdir()
     (project / "package-lock.json").write_text(json.dumps(lock))
     (project / "package.json").write_text(json.dumps(lock["packages"][""]))

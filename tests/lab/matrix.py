@@ -1,4 +1,4 @@
-"""What works on each platform of the lab: `doctor`, a run and `verify` of each method, as two users.
+"""The results on each platform of the lab: `doctor`, a run and `verify` of each method, as two users.
 
 `invoke lab` writes `build/lab/PLATFORM/`: `result.json` with a list of cells (`Cell`), and what was printed.
 A method that `doctor` reports as not ready is a cell `cannot`, with doctor's reason.
@@ -29,7 +29,7 @@ GAPS = (
     "process.kernel",
     "resources.pids",
 )
-"""What landlock cannot enforce, which the policies accept for it."""
+"""The features that landlock cannot enforce, and that the policies accept for it."""
 ACCEPTED = "accept_gaps:\n" + "".join(
     f"- {{feature: {each}, method: landlock, reason: the lab proves the rest}}\n" for each in GAPS
 )

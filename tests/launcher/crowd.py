@@ -26,7 +26,7 @@ STATUSES = {
     "long": {128 + signal.SIGTERM, -signal.SIGTERM, 128 + signal.SIGINT, -signal.SIGINT},
     "kill": {-signal.SIGKILL},
 }
-"""How a session ends, and the statuses that say so."""
+"""The ends of a session, with the statuses that show each."""
 
 
 @dataclass

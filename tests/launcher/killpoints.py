@@ -218,7 +218,8 @@ def work(bench: Bench, count: int, *, limit: float = 1e9) -> Tally:
 
 
 def _length(bench: Bench, point: Point) -> int:
-    """How many stops a run has that nobody disturbs; one that goes on for long until it does nothing."""
+    """The number of stops of an undisturbed run; one that goes on for long is counted until it does
+    nothing."""
     found = _run(bench, point, 1 << 30, lambda run: _kill([run.main]))
     _again(bench, point.next(bench))
     eventually_nothing(bench)
@@ -265,7 +266,7 @@ def _run(bench: Bench, point: Point, at: int, act: object) -> tracing.Traced:
 
 
 def _victims(run: tracing.Traced, role: str) -> list[int]:
-    """Nobody while there is none; who waits for ever without one is ended."""
+    """The processes to kill, none while there is none; a process that waits for ever without one is ended."""
     match role:
         case "monitor":
             found = [each for each in run.processes if each != run.main and _leads(each)]

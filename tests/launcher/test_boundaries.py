@@ -1,4 +1,4 @@
-"""What a launcher makes of odd starters, of names that lead elsewhere, and of signals at the wrong moment.
+"""A launcher under odd starters, with names that lead elsewhere, and with signals at the wrong moment.
 
 Tests of launcher/source/shims.c: only a socket is the bridge's channel.
 """

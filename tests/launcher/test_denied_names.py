@@ -1,4 +1,4 @@
-"""What the host makes at a denied name while a run goes on, and where it points a link that leads to one.
+"""Files that the host makes at a denied name during a run, and retargeted links that lead to one.
 
 Tests of launcher/source/watch_denied.c.
 """
@@ -181,7 +181,7 @@ def test_a_link_to_a_denied_directory_that_is_pointed_elsewhere(home: Path, run:
 
 
 def test_a_link_above_a_denied_name_that_is_pointed_elsewhere(home: Path, run: Run) -> None:
-    """Where it leads then, nothing is at first."""
+    """At first, nothing is at the link's new target."""
     for name in ("one", "two"):
         (home / "dot" / name).mkdir(parents=True)
     (home / "dot/one/token").write_text("SECRET")
@@ -197,7 +197,7 @@ def test_a_link_above_a_denied_name_that_is_pointed_elsewhere(home: Path, run: R
 def test_what_lies_over_a_placeholder_holds_no_memory(
     home: Path, program: Path, environ: dict[str, str]
 ) -> None:
-    """Who owns it may lift its mode; the kernel's default size is half of the machine's memory."""
+    """The owner of the placeholder may change its mode; the kernel's default size is half of the memory."""
     text = "schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT]}\n"
     launcher_of(text, "bwrap", home / "out", project=home / "p")
     (home / "out/launch").write_bytes(program.read_bytes())

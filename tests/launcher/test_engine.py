@@ -216,7 +216,7 @@ def test_no_name_makes_an_image_ours(host: EngineHost, tmp_path: Path) -> None:
 
 
 def test_only_the_run_is_asked_for(host: EngineHost, launch: str, tmp_path: Path) -> None:
-    """Where all goes well the engine's client is started once; Podman's twice, for the annotations."""
+    """Without an error, the engine's client is started once; Podman's twice, for the annotations."""
     programs, said = tmp_path / "bin", tmp_path / "said"
     programs.mkdir()
     client = programs / host.name

@@ -1,4 +1,4 @@
-"""How the launcher's programs are linked: position-independent, without writable code or relocations."""
+"""The hardening of the launcher's programs: position-independent, without writable code or relocations."""
 
 from __future__ import annotations
 

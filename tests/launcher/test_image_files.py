@@ -1,4 +1,4 @@
-"""What lies over files of an image: the host's CA certificates, Java's key store, and names of hosts.
+"""The files over those of an image: the host's CA certificates, Java's key store, and names of hosts.
 
 Tests of launcher/source/authorities.c: CA certificates.
 Tests of launcher/source/imagefiles.c: /etc/hosts and other files over an image's.
@@ -240,7 +240,7 @@ def test_what_the_policy_sets_stays(make: Make) -> None:
 
 
 def _refused(started: Started, path: Path) -> str:
-    """Why a bundle was not taken; that of the system, if there is one, is taken in its place."""
+    """The reason to refuse a bundle; that of the system, if there is one, is used in its place."""
     laid, _, _ = started.trusted(SSL_CERT_FILE=str(path))
     assert all(ONE not in content for content in laid.values())
     assert started.said.startswith("sandbox: SSL_CERT_FILE is not passed: ")

@@ -209,7 +209,8 @@ AHEAD = 1 << 15
 
 @pytest.mark.needs("cc")
 def test_connections_of_a_kernel_that_was_taken_over(harness: Path) -> None:
-    """How many frames are taken, of which the last may break the rules; its own numbers are odd."""
+    """The number of accepted frames, of which the last may break the rules; the kernel's own numbers are
+    odd."""
     begun, later = frame(BEGIN, 1, THERE), frame(BEGIN, 1, LATER)
     right = {
         frame(BEGIN, 255, THERE): 1,
@@ -314,7 +315,7 @@ def test_hostile_bytes(harness: Path, name: str) -> None:
 
 @pytest.mark.needs("cc")
 def test_what_a_fuzzer_found(harness: Path) -> None:
-    """What hours of libFuzzer left of the inputs that reach something more."""
+    """The inputs from hours of libFuzzer that reach more of the code."""
     inputs = found()
     assert len(fed(harness, inputs)) == len(inputs) > 500
 

@@ -137,7 +137,7 @@ def test_elsewhere_no_name_is(method: str, text: str) -> None:
 
 
 def test_under_bwrap_the_file_has_to_be_there() -> None:
-    """Where it is a link into a directory that is hidden, or nothing is there, names stay as they were."""
+    """If it is a link into a hidden directory, or is missing, names stay as they were."""
     gone = {path: entry for path, entry in FACTS.entries.items() if path != "/etc/resolv.conf"}
     link = {**gone, "/etc/resolv.conf": HostEntry("symlink", "/run/other/resolv.conf")}
     link |= {"/run/other": HostEntry("directory"), "/run/other/resolv.conf": HostEntry("file")}

@@ -109,7 +109,7 @@ def test_no_link_leads_to_where_one_is_made(
 def test_no_link_leads_to_where_one_is_removed(
     project: Path, words: list[str], start: Start, tmp_path: Path, replaced: str
 ) -> None:
-    """Whoever made them has their directories: what a link leads to looks the same, and stays."""
+    """Another owner of the directories may replace them: a link's target looks the same, and stays."""
     before = _tree(project)
     running = start(*words, *SET_UP, "wait", "remove")
     made = _tree(project)
@@ -349,7 +349,7 @@ def test_who_watches_the_project_is_woken_as_little_as_can_be(
 
 MODIFY, CREATE, DELETE = 0x2, 0x100, 0x200  # sys/inotify.h
 WATCHED = 0x3C6
-"""What file watchers ask for: these, changes of attributes, and moves."""
+"""The events that file watchers ask for: these, changes of attributes, and moves."""
 
 
 @contextlib.contextmanager
@@ -397,7 +397,7 @@ def test_without_any_nothing_is_locked(project: Path, drive: Drive) -> None:
 def test_a_list_of_somebody_else_is_no_way_out(
     project: Path, words: list[str], start: Start, tmp_path: Path
 ) -> None:
-    """Whatever stands in it: nothing goes but what looks like a placeholder."""
+    """For any content: nothing is removed but a placeholder."""
     running = start(*words, *SET_UP, "wait", "remove")
     (name,) = (tmp_path / "state/sandwright/placeholders").glob("*-*")
     (tmp_path / "victim").mkdir()

@@ -226,7 +226,7 @@ def _echoed(port: int, sent: bytes) -> bytes:
 
 @pytest.mark.parametrize("place", [BWRAP], indirect=True)
 def test_a_failure_is_told_on_the_other_side(place: PortsPlace) -> None:
-    """Where no server is inside: a reset, and not silence, nor an end as after an answer."""
+    """Without a server inside, the client gets a reset: no silence, and no end as after an answer."""
     port = free_port()
     with (
         place.running(f"mode: none, expose: [{port}]", "sleep 100 & wait"),

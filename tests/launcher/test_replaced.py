@@ -1,4 +1,4 @@
-"""What the host replaces by rename while a run starts, as `useradd` does with /etc/shadow."""
+"""Files that the host replaces by rename while a run starts, as `useradd` does with /etc/shadow."""
 
 from __future__ import annotations
 

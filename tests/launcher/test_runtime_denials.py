@@ -1,4 +1,4 @@
-"""What the filter of runc and crun refuses is told: they hand over its listener, to the launcher alone."""
+"""Calls that the filter of runc and crun refuses are reported: the launcher alone gets its listener."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _run(launcher: Path, script: str, **more: str) -> str:
-    """What a shell inside prints, errors too."""
+    """The output of a shell inside, errors too."""
     ended = subprocess.run(
         [launcher, "sh", "-c", script],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=WAIT,

@@ -1,4 +1,4 @@
-"""What traces the launcher for the kill points holds up none of its processes."""
+"""The tracer of the launcher for the kill points holds up none of its processes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def test_who_is_killed_while_it_is_let_go(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def _end(processes: list[int]) -> None:
-    """Those that are this process's children by now, or traced by it; other numbers may be another's."""
+    """End the processes that are children of this process, or traced by it; other numbers may be
+    another's."""
     for process in reversed(processes):
         with contextlib.suppress(ChildProcessError):
             if os.waitpid(process, tracing.WALL | os.WNOHANG)[0] == 0:

@@ -146,7 +146,7 @@ def test_a_watch_that_never_begins(tmp_path: Path, program: Path, environ: dict[
 
 @pytest.mark.needs("bwrap")
 def test_a_supervisor_that_begins_late(tmp_path: Path, environ: dict[str, str]) -> None:
-    """What was handed over before it ran says who did, too: else nothing would run, and nobody say why."""
+    """Messages from before it ran name their sender, too; otherwise nothing would run, without a message."""
     late = tmp_path / "late"
     late.write_bytes(edited(LAUNCH, (LATE,)))
     launcher = _rendered(tmp_path, late, "bwrap")

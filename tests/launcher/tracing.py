@@ -114,7 +114,7 @@ class _Tracer:
         self.gone.add(process)
 
     def let_all_go(self) -> None:
-        """What sleeps is woken up for that."""
+        """Wake the sleeping processes for that."""
         if self.run.acted and time.monotonic() - self.acted > WAKE:
             self.acted = time.monotonic()
             for process in self.held:
@@ -208,7 +208,7 @@ def _with_descendants(processes: Collection[int]) -> set[int]:
 
 
 def did(processes: Collection[int]) -> str:
-    """How often each process has given up the processor: the same where nothing happens."""
+    """The number of times that each process has given up the processor: the same while nothing happens."""
     told = []
     for each in processes:
         with contextlib.suppress(OSError):

@@ -227,7 +227,7 @@ HOSTS = {
 
 @pytest.mark.parametrize("allow", HOSTS)
 def test_a_host_opens_no_port_and_no_other_host_that_the_policy_does_not(allow: str, home: Path) -> None:
-    """What is written without a port is both ports of the web; a name with a star in it is many hosts."""
+    """A host without a port has both ports of the web; a name with a star stands for many hosts."""
     (home / "p/sandbox.yaml").write_text(
         f"schema: 1\nmethod: bwrap\nnetwork: {{mode: proxy, allow: [{allow}]}}\n"
     )

@@ -1,4 +1,4 @@
-"""Which messages of MCP pass where some tools are listed, and what is written in their place.
+"""Messages of MCP that pass under a list of tools, and the answers in place of the others.
 
 Tests of mcp/messages.py.
 Tests of mcp/methods.py.

@@ -1,4 +1,4 @@
-"""What a killed session leaves with an engine is found by the directory of its run, and nothing else is.
+"""Leftovers of a killed session in an engine are found by the directory of its run, and nothing else is.
 
 Tests of methods/<name>/backend.py: leftovers.
 """

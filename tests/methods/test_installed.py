@@ -1,4 +1,5 @@
-"""What others install is found wherever importlib.metadata finds it, which is not imported for nothing.
+"""Methods of other packages are found wherever importlib.metadata finds them, which is imported only if
+needed.
 
 Tests of methods/installed.py.
 """

@@ -1,4 +1,4 @@
-"""Whatever somebody writes as a policy (fuzz) is taken or refused with a place; nothing else comes out."""
+"""Any text as a policy (fuzz) is accepted or refused with a position; nothing else happens."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_any_question(question: str, subject: str) -> None:
 
 
 def _taken(make: Callable[[], T]) -> T | None:
-    """What was made, or None when it was refused in words."""
+    """The result of `make`, or None when it was refused with a message."""
     try:
         return make()
     except (DocumentError, UsageError, RenderError) as error:

@@ -1,4 +1,4 @@
-"""What is looked at on a host: links, sockets and Git's directories as they really are.
+"""The collected facts of a host: links, sockets and Git's directories as they really are.
 
 Tests of policy/collect.py.
 """

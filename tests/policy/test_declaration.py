@@ -1,4 +1,5 @@
-"""What methods make of a policy: the table is whole, and what a method can't do is an error that names it.
+"""The support of methods for policies: the table is whole, and an unsupported feature is an error with its
+name.
 
 Tests of methods/<name>/support.py: each feature of each method.
 Tests of policy/names.py: features.
@@ -214,7 +215,7 @@ def test_what_a_method_cannot_do_is_an_error(text: str, method: str, refused: st
     with pytest.raises(RenderError) as error:
         check_expressible(_resolve(text), registry.declaration(method))
     assert str(error.value) == (
-        f"{refused}\nchoose another method, leave out what it can't do, or accept it: "
+        f"{refused}\nchoose another method, leave the feature out, or accept the gap: "
         f"accept_gaps: [{{feature: …, method: {method}, reason: …}}]"
     )
 

@@ -68,7 +68,7 @@ def test_one_spelling(text: str, shown: str) -> None:
         ("", "is empty"),
         ("https://github.com/x", "'https://github.com/x' is a URL; name the host: github.com"),
         ("https://user:pw@github.com", "'https://user:pw@github.com' is a URL; name the host: github.com"),
-        ("github.com/x", "'github.com/x' is more than a host; leave out what follows /"),
+        ("github.com/x", "'github.com/x' is more than a host; leave out the part after /"),
         ("10.0.0.0/8", "'10.0.0.0/8' is a network; name its hosts"),
         ("fd00::/8", "'fd00::/8' is a network; name its hosts"),
         ("me@github.com", "'me@github.com' holds a user; name only the host"),

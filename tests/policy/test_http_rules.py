@@ -1,4 +1,4 @@
-"""Which requests rules allow, and which spellings nothing allows.
+"""Requests that rules allow, and spellings that no rule allows.
 
 Tests of policy/http_rules.py.
 """

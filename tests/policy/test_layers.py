@@ -1,4 +1,4 @@
-"""How layers come together: the truth table of absent, empty and filled for each field, and the order.
+"""The merge of layers: the truth table of absent, empty and filled for each field, and the order.
 
 Tests of policy/layers.py.
 Tests of policy/merged.py: the order of layers.
@@ -51,7 +51,7 @@ def _paths(policy: ResolvedPolicy, kind: str) -> list[str]:
 
 
 def _view(policy: ResolvedPolicy) -> Mapping[str, Any]:
-    """What a resolved policy says, field by field, in plain values."""
+    """The settings of a resolved policy, field by field, in plain values."""
     protected = [name.value for each in policy.filesystem.protections for name in each.names]
     return {
         "method": list(policy.methods),

@@ -1,4 +1,4 @@
-"""What a policy lets through that the preset `default` doesn't, found by comparing the two.
+"""The accesses that a policy allows and the preset `default` doesn't, found by comparing the two.
 
 Tests of policy/loosening.py.
 """
@@ -414,7 +414,7 @@ PATHS = [
 )
 @settings(max_examples=examples(150))
 def test_nothing_is_overlooked(entries: list[tuple[str, str]], bare: bool) -> None:
-    """What the policy shows or lets change at any path, and the preset doesn't, is told there or above it."""
+    """Each path that the policy opens and the preset doesn't is reported, or one above it is."""
     lists = {
         kind: [path for each, path in entries if each == kind]
         for kind in ("read", "write", "readonly", "deny")

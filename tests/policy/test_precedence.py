@@ -1,4 +1,4 @@
-"""Which rule decides (deny before write): the tree of rules against a naive reading of their definition.
+"""The deciding rule (deny before write): the tree of rules against a naive reading of their definition.
 
 Tests of policy/rules.py.
 Tests of policy/tree.py.

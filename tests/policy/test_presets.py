@@ -1,4 +1,4 @@
-"""What ships: the presets, and the examples that people copy. Each resolves and means what it says.
+"""The shipped presets, and the examples that people copy. Each resolves and means what it says.
 
 Tests of policy/names.py: the names of presets.
 Tests of policy/presets/default.yaml.
@@ -220,7 +220,7 @@ def test_where_layers_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_policy_behind_a_link_that_leads_nowhere_is_not_left_out(
     kind: str, link: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it restricts would be open: its disk may not be mounted."""
+    """Its restrictions would be lost: its disk may not be mounted."""
     folder = tmp_path / "config" / "sandwright"
     monkeypatch.setattr(load, "FLOOR", folder / "policy.yaml" if kind == "floor" else tmp_path / "none")
     place = folder / link if link == "policy.yaml" else folder
@@ -279,7 +279,7 @@ PLACES = """
 ~/.gemini/google_accounts.json ~/.config/hub ~/.terraform.d/credentials.tfrc.json
 ~/.config/sops/age/keys.txt
 """
-"""Where programs keep secrets, as a search through their manuals found them."""
+"""The files in which programs keep secrets, as a search through their manuals found them."""
 
 
 @pytest.mark.parametrize("place", PLACES.split())

@@ -1,4 +1,4 @@
-"""What leads Git to repositories, and what its configuration names, stays as it is inside.
+"""The paths that lead Git to repositories, and those in its configuration, can't be changed inside.
 
 Tests of policy/git_protection.py.
 Tests of policy/git_repositories.py.
@@ -96,7 +96,7 @@ NAMES = [b"\xff\xfe", b"a\nb", b"a:b", b"../y", b"x/../../y", b"a" * 300, b"'$(x
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("name", NAMES)
 def test_an_index_that_somebody_made_up(repo: Path, tmp_path: Path, name: bytes) -> None:
-    """Whatever it names, sandboxes start, and nothing is made outside the project."""
+    """For any name in it, sandboxes start, and nothing is made outside the project."""
     entry = bytes(24) + b"\0\0\xe0\0" + bytes(12 + 20) + len(name).to_bytes(2, "big") + name + b"\0"
     (repo / ".git" / "index").write_bytes(b"DIRC" + (2).to_bytes(4, "big") + (1).to_bytes(4, "big") + entry)
     policy = _resolved(repo)
@@ -162,7 +162,7 @@ def test_directories_without_an_end_where_submodules_are(repo: Path) -> None:
             below = os.open("d", os.O_RDONLY, dir_fd=above)
             os.close(above)
             above = below
-        with pytest.raises(UsageError, match="remove what no submodule of yours needs"):
+        with pytest.raises(UsageError, match="remove the directories that no submodule of yours needs"):
             _resolved(repo)
     finally:
         os.close(above)
@@ -172,7 +172,7 @@ def test_directories_without_an_end_where_submodules_are(repo: Path) -> None:
 def test_many_directories_where_submodules_are(repo: Path) -> None:
     for number in range(10_001):
         (repo / f".git/modules/{number}").mkdir(parents=True)
-    with pytest.raises(UsageError, match="remove what no submodule of yours needs"):
+    with pytest.raises(UsageError, match="remove the directories that no submodule of yours needs"):
         _resolved(repo)
 
 

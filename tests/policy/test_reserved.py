@@ -63,7 +63,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _verified(project: Path) -> ResolvedPolicy:
-    """What `verify` resolves before it does anything else."""
+    """The policy that `verify` resolves before it does anything else."""
     found: list[ResolvedPolicy] = []
 
     def verify(resolve: Callable[..., ResolvedPolicy], *_: object, **__: object) -> object:
@@ -187,7 +187,7 @@ LACKING = ("filesystem.deny-inside", "filesystem.readonly", "filesystem.absent-e
 
 @pytest.mark.parametrize("feature", LACKING)
 def test_a_method_that_can_not_hold_them_is_refused(feature: str) -> None:
-    """Whatever method that is, and whatever the policy accepts."""
+    """This holds for any method, and for any gap that the policy accepts."""
     support = {name: Support("exact") for name in FEATURES if name != feature}
     accepted = "accept_gaps: [{feature: %s, method: theirs, reason: a test}]\n"
     text = POLICY.replace("bwrap", "theirs") + accepted % feature
@@ -413,7 +413,7 @@ def test_a_file_that_a_program_of_the_host_obeys_is_no_directory(
 def test_each_kubeconfig_is_reserved_outside_of_its_usual_place(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a policy does with ~/.kube is its own affair."""
+    """A policy decides about ~/.kube itself."""
     home = project.parent / "kube-home"
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("KUBECONFIG", f":{project}/one:{home}/.kube/config:{project}/two")

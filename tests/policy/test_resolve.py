@@ -438,7 +438,7 @@ def test_hosts_that_no_proxy_reads_are_remarked_on(text: str, count: int) -> Non
 
 
 def test_grants_through_links_under_an_image_are_remarked_on() -> None:
-    """Where the root is an image's, the host's link is not there; a link that is shown itself is."""
+    """Under an image's root, the host's link is missing; a link that is shown itself exists."""
     link = {"/home/u/link": HostEntry("symlink", "/srv/data"), "/srv": DIRECTORY, "/srv/data": DIRECTORY}
     facts = replace(LINUX, entries={**LINUX.entries, **link})
 

@@ -1,4 +1,4 @@
-"""How paths are spelled: what is taken, what it stands for, and the words with which the rest is refused."""
+"""The spelling of paths: the accepted forms, their meaning, and the messages for the refused ones."""
 
 # A row of a table is a line, however long.
 # ruff: noqa: E501

@@ -97,7 +97,7 @@ SIDEWAYS = {
     "registry": {"rootfs"},
     "check": {"release"},
 }
-"""What a room imports from its own floor."""
+"""The imports that a package may take from its own layer."""
 
 PURE = (
     "documents/",

@@ -52,7 +52,7 @@ def test_every_room_is_on_the_page() -> None:
 
 
 MODULES = {word.partition(":")[0] for word in WORDS} - OWN_FILES
-"""What the page names; `_SOURCE` leaves directories, tests, and files that decide nothing."""
+"""The modules on the page; `_SOURCE` omits directories, tests, and files that decide nothing."""
 
 _SOURCE = re.compile(r"(?!tests/|docs/|images/|\.)[\w./]+\.(py|c|h|sh|j2|yaml)")
 

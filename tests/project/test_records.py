@@ -1,4 +1,4 @@
-"""What crosses modules has a type: no public signature has `dict[str, object]`, but for listed reasons."""
+"""Data between modules has a type: no public signature has `dict[str, object]`, but for listed reasons."""
 
 from __future__ import annotations
 

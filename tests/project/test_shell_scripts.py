@@ -1,4 +1,4 @@
-"""What `invoke style` asks shellcheck would find what is wrong; and what it doesn't know of scripts."""
+"""The shellcheck run of `invoke style` would find faults; and the checks that it lacks for scripts."""
 
 from __future__ import annotations
 

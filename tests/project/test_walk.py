@@ -1,4 +1,4 @@
-"""How far `run` passes its request on before the launcher starts, and that the page about it is true.
+"""The length of a request's way through `run` before the launcher starts, and the page about it.
 
 The request is what stands for the whole of it on its way, in five forms (`walktrace.FORMS`): the command
 line's request, the merged policy, the policy on this host, the rendered sandbox, the prepared sandbox. A

@@ -105,10 +105,10 @@ PRIVATE = frozenset(
 """Everyday words that are no name for a thing."""
 
 MOST_SHARED = 20
-"""How many names of private functions stand in several modules. Lower it when some are renamed."""
+"""The number of private function names that stand in several modules. Lower it when some are renamed."""
 
 MOST_PRIVATE = 59
-"""How many definitions, parameters and variables have such a name. Lower it when some are renamed."""
+"""The number of definitions, parameters and variables with such a name. Lower it when some are renamed."""
 
 EXCEPTIONS = {
     *(

@@ -1,4 +1,4 @@
-"""What layers of a stranger's base make of each other: as the build sees it, and as unpacking makes it."""
+"""A stranger's layers together: the build sees the tree that unpacking makes."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ MEMBERS = st.one_of(
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(layers=st.lists(st.lists(MEMBERS, max_size=4), min_size=1, max_size=3))
 def test_any_layers(tmp_path_factory: pytest.TempPathFactory, layers: list[list[bytes]]) -> None:
-    """Where unpacking takes a stack of layers, the build sees the same tree."""
+    """For each stack of layers that unpacking accepts, the build sees the same tree."""
     place = tmp_path_factory.mktemp("any")
     stack = archived(layers)
     try:

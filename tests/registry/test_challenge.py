@@ -1,4 +1,4 @@
-"""What registries ask for: challenges and scopes, as they are really written."""
+"""Requests of registries for logins: challenges and scopes, as they are really written."""
 
 from __future__ import annotations
 

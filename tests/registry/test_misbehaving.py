@@ -184,7 +184,7 @@ MANIFESTS: dict[str, tuple[Fault, type[SandwrightError], str]] = {
     "another document than the digest's": (
         answer(200, b"{}", Content_Type=MANIFEST_TYPE, Docker_Content_Digest=digest_of(MANIFEST)),
         WrongContent,
-        "manifest latest: what came has the digest sha256:44136fa3",
+        "manifest latest: the received content has the digest sha256:44136fa3",
     ),
     "a web page": (
         answer(200, PAGE, Content_Type="text/html; charset=utf-8"),
@@ -299,7 +299,7 @@ BLOBS: dict[str, tuple[Fault, type[SandwrightError], str]] = {
     "other bytes": (
         answer(200, BLOB[::-1]),
         WrongContent,
-        f"what came has the digest {digest_of(BLOB[::-1])}",
+        f"the received content has the digest {digest_of(BLOB[::-1])}",
     ),
     "one byte too many": (
         answer(200, BLOB + b"x"),
@@ -452,7 +452,7 @@ def test_a_download_comes_to_an_end(registry: StandIn) -> None:
     registry.content.blobs[wrong.digest] = large
     cuts = (cut_cleanly(large, 2 << 20), honest, cut_cleanly(large, 3 << 20), honest) * 8
     registry.fault("^GET /v2/a/b/blobs/", *cuts)
-    with pytest.raises(WrongContent, match="what came has the digest"):
+    with pytest.raises(WrongContent, match="the received content has the digest"):
         use(registry, lambda it: fetch(it, wrong))
     assert len(registry.lines("blobs")) <= 2 * QUICK.attempts
 
@@ -624,8 +624,8 @@ def test_whose_token_servers_are_known(registry: str, realm: str, known: bool) -
 
 
 TOKENS: dict[str, tuple[Fault, str]] = {
-    "no JSON": (answer(200, b"<html>"), "is not what a token server gives"),
-    "a list": (answer(200, b"[]"), "is not what a token server gives"),
+    "no JSON": (answer(200, b"<html>"), "is not one of a token server"),
+    "a list": (answer(200, b"[]"), "is not one of a token server"),
     "no token": (answer(200, b"{}"), "holds no token"),
     "a token of two lines": (answer(200, b'{"token": "a\\r\\nX-Evil: 1"}'), "holds no token"),
     "a token of a megabyte": (answer(200, json.dumps({"token": "a" * (1 << 17)}).encode()), "holds no token"),
@@ -838,7 +838,7 @@ class TestUploads:
     def test_a_source_that_is_not_what_its_digest_says(self, registry: StandIn) -> None:
         descriptor = sha256_descriptor(OCTETS, BLOB)
         changed = BLOB[:-1] + b"\0"
-        with pytest.raises(IntegrityError, match="what was to be sent has the digest"):
+        with pytest.raises(IntegrityError, match="the content to be sent has the digest"):
             use(registry, lambda it: it.push_blob(descriptor, lambda: io.BytesIO(changed)))
         assert registry.content.blobs == {}
         assert registry.content.uploads == {}, "the upload is called off"
@@ -879,7 +879,7 @@ def test_a_length_that_no_number_has(registry: StandIn) -> None:
 
 
 def test_a_chunk_that_no_number_has(registry: StandIn) -> None:
-    """What a registry asks for at least is granted up to a limit."""
+    """The least chunk size that a registry asks for is granted up to a limit."""
     least = "0" * 19 + "9" * 5000
     registry.fault("^POST", answer(202, Location="/v2/a/b/blobs/uploads/x", OCI_Chunk_Min_Length=least))
     registry.content.uploads["x"] = b""
@@ -946,7 +946,7 @@ def _unreachable(host: str, reach: float = 2.0) -> float:
 
 @pytest.mark.needs("openssl")
 class TestTls:
-    """Whom we believe to be the registry."""
+    """Trust in a registry's certificate."""
 
     def test_a_certificate_of_an_authority_that_we_were_given(self, tmp_path: Path) -> None:
         made = make_certificates(tmp_path)

@@ -130,7 +130,7 @@ def test_no_tag_before_everything_is_there(server: Server, layout: Path) -> None
     good = path.read_bytes()
     path.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
     reference = at(server, "broken:1")
-    with pytest.raises(IntegrityError, match="what was to be sent has the digest"):
+    with pytest.raises(IntegrityError, match="the content to be sent has the digest"):
         push_to(reference, image)
     with open_repository(reference, RegistrySettings()) as repository, pytest.raises(NotFound):
         repository.manifest("1")
@@ -266,7 +266,7 @@ class TestLogins:
 
 @pytest.mark.needs("skopeo")
 class TestSkopeo:
-    """What one pushes the other pulls."""
+    """Images pushed by one program and pulled by the other."""
 
     @pytest.fixture(autouse=True)
     def _own_logins(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -226,7 +226,7 @@ def test_it_is_built_once(place: Place) -> None:
 
 
 def test_it_is_built_again_without_a_registry(place: Place) -> None:
-    """What was fetched once is enough, and gives the same bytes."""
+    """The fetched blobs are enough, and give the same bytes."""
     place.lock(app(place))
     first = place.build("app")["app"]
     away = gone(place)

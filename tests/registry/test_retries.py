@@ -1,4 +1,4 @@
-"""When a request to a registry or mirror is tried again: retries, backoff, Retry-After.
+"""Retries of requests to a registry or mirror: backoff, Retry-After.
 
 Tests of registry/retries.py.
 """

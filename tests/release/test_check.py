@@ -143,7 +143,7 @@ statements:
 def test_statements_about_vulnerabilities_are_named(
     server: Server, key: SigningKey, tmp_path: Path, stage: Stage
 ) -> None:
-    """Those of the newest publication, and none that another key has signed."""
+    """The newest publication's statements, and none that another key has signed."""
     assert "VEX" not in _evidence_detail(stage)
     world = small_world(tmp_path / "world")
     built = world.build(platforms=["linux/amd64"])
@@ -172,14 +172,14 @@ def test_made_again_for_a_platform_that_it_is_not_for(world: World, stage: Stage
 
 
 def test_the_manifest_of_one_platform(stage: Stage) -> None:
-    """Who names one platform's digest gets the whole image checked: the signature names it."""
+    """For one platform's digest the whole image is checked: the signature names it."""
     found = stage.check(what=stage.release.manifests["linux/amd64"].digest)
     assert {each.verdict for each in found} == {Verdict.PASS}
     assert found[0].detail.startswith(stage.release.root.digest)
 
 
 def test_one_signed_image_in_the_place_of_another(stage: Stage) -> None:
-    """Who writes to the registry takes `app` with all that is attached to it, and calls it `other`."""
+    """A writer to the registry copies `app` with all its attachments, and calls it `other`."""
     other = replace(stage, name=stage.name.replace("/app", "/other"))
     stage.server.copy(stage.name, other.name)
     what, detail = other.failed()
@@ -216,7 +216,7 @@ def _is_found(stage: Stage) -> bool:
 
 
 def _own_blobs(stage: Stage) -> set[str]:
-    """What a repository has, by the registry's own links, but for what only other tools look for."""
+    """The blobs of a repository by the registry's own links, without those that only other tools look for."""
     own = stage.server.storage / "docker/registry/v2/repositories" / stage.name
     links = [*own.glob("_layers/sha256/*/link"), *own.glob("_manifests/revisions/sha256/*/link")]
     now = {path.read_text() for path in links}
@@ -543,7 +543,7 @@ def _list(repository: Repository, subject: str, document: dict[str, Any]) -> Non
 
 
 def test_made_again_it_is_another_image(empty: Stage, tmp_path: Path) -> None:
-    """What was published was not built from its sources: a file in a layer has another mode."""
+    """The published image was not built from its sources: a file in a layer has another mode."""
     world = small_world(tmp_path / "world")
     built = world.build(platforms=["linux/amd64"])
     _forge(built["app"])

@@ -1,4 +1,4 @@
-"""Where two images differ: the first layer, entry and field, by name."""
+"""The difference of two images: the first layer, entry and field, by name."""
 
 from __future__ import annotations
 

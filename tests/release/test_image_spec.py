@@ -31,7 +31,7 @@ pytestmark = [
 
 
 def _validated(layout: Path) -> tuple[dict[str, int], str]:
-    """How many documents of each type were read, and the faults that were found."""
+    """The number of documents of each type, and the faults that were found."""
     said = process.run(gotools.require("imageschema"), layout, timeout=60, check=False)
     counted = dict(line.split() for line in said.text.splitlines())
     return {kind: int(number) for kind, number in counted.items()}, said.stderr

@@ -1,4 +1,4 @@
-"""What an image holds: files after all layers, packages by every database, files that nobody owns."""
+"""The inventory of an image: files after all layers, packages by every database, files without an owner."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_an_image_of_ours(world: World) -> None:
 
 
 def test_an_image_on_one_of_ours(world: World) -> None:
-    """What the base's packages brought is theirs; what the image adds is nobody's."""
+    """The base's packages own their files; the files that the image adds have no owner."""
     found = taken(world, "app")
     base = taken(world, "base")
     assert [(each.name, each.files) for each in found.packages] == [

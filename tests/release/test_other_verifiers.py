@@ -1,4 +1,4 @@
-"""What others say of images that a key signed: cosign as Debian 13 has it, skopeo with a policy.json."""
+"""Other verifiers on images that a key signed: cosign as Debian 13 has it, skopeo with a policy.json."""
 
 from __future__ import annotations
 
@@ -181,7 +181,8 @@ def test_cosign_verifies_the_provenance(kind: str, cosign: Program, signed: Sign
 def _copied(
     program: Program, name: str, key: Path, directory: Path, host: str, **more: Any
 ) -> process.Result:
-    """What skopeo, whose library is Podman's, says to an image where a policy asks for a signature."""
+    """The result of skopeo, whose library is Podman's, on an image for which a policy requires a
+    signature."""
     directory.mkdir()
     (directory / "registries.d").mkdir()
     attachments = f"docker:\n  {host}:\n    use-sigstore-attachments: true\n"
@@ -241,7 +242,7 @@ RATIFY_TYPE = "application/vnd.dev.cosign.artifact.sig.v1+json"
 
 
 def _ratified(image: str, key: Path, home: Path) -> dict[str, Any]:
-    """What Ratify reports of an image, with its verifier of cosign's signatures and a key."""
+    """The report of Ratify on an image, with its verifier of cosign's signatures and a key."""
     home.mkdir()
     store = {"name": "oras", "cosignEnabled": True, "useHttp": True}
     policy = {"name": "configPolicy", "artifactVerificationPolicies": {"default": "any"}}

@@ -1,4 +1,4 @@
-"""What `sbom --diff` finds between SBOMs and images."""
+"""The differences that `sbom --diff` finds between SBOMs and images."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def test_the_image_is_whole(pipeline: Pipeline, tmp_path: Path) -> None:
 
 
 def _copy_words(tool: str, image: str, target: Path) -> tuple[object, ...]:
-    """How each tool takes a whole image into a layout."""
+    """The arguments with which each tool copies a whole image into a layout."""
     return {
         "crane": ("validate", "--remote", image),
         "skopeo": ("copy", "--all", "--src-tls-verify=false", f"docker://{image}", f"oci:{target}:1"),
@@ -259,7 +259,7 @@ def test_statements_about_vulnerabilities_are_openvex(pipeline: Pipeline) -> Non
 
 
 def _found(pipeline: Pipeline, source: str) -> set[tuple[str, str, str]]:
-    """What grype finds: vulnerability, package, version."""
+    """The findings of grype: vulnerability, package, version."""
     scanned = pipeline.run("grype", source, "-q", "-o", "json")
     assert scanned, scanned.stderr
     return {

@@ -134,7 +134,7 @@ def test_everything_is_there_before_the_tag_is_moved(
 
 
 def _is_attached(reference: Reference, release: Release) -> None:
-    """What is attached to what."""
+    """Check the attachments of each manifest."""
     with open_repository(reference, RegistrySettings()) as repository:
         whole = [each.artifact_type for each in referrers(repository, release.root.digest)]
         assert sorted(whole) == sorted([*DOCUMENTS[2:], BUNDLE, BUNDLE, BUNDLE])

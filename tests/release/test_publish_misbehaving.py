@@ -186,7 +186,7 @@ def other_bytes(handler: Handler) -> bool:
 @pytest.mark.parametrize(
     ("pattern", "fault", "check", "said"),
     [
-        ("GET .*/blobs/", other_bytes, "signature", "what came has the digest sha256:"),
+        ("GET .*/blobs/", other_bytes, "signature", "the received content has the digest sha256:"),
         ("GET .*/referrers/", answer(200, b"{}", Content_Type=INDEX), "signature", "referrers of sha256:"),
         ("GET .*/manifests/sha256-", error(404, "MANIFEST_UNKNOWN"), "signature", "there is no signature by"),
     ],

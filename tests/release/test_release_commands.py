@@ -63,7 +63,7 @@ class Command:
         self._capsys = capsys
 
     def __call__(self, *words: str, status: int = 0) -> str:
-        """What a command prints; on standard error when it fails with `status`."""
+        """The output of a command; its standard error when it fails with `status`."""
         self._capsys.readouterr()
         code = main(words)
         printed = self._capsys.readouterr()
@@ -222,7 +222,7 @@ def test_an_image_that_is_not_what_its_definition_makes(
     definition = place / "images/app/image.yaml"
     definition.write_text(definition.read_text().replace("A small image", "Another image"))
     told = run("publish", "app", f"{server.host}/old", "--key", "key.pem", *IMAGES, *access, status=11)
-    assert "not what images/app makes now: it was made from something else" in told
+    assert "not the image that images/app makes now: it was made from something else" in told
 
 
 def test_sbom(place: Path, run: Command) -> None:
@@ -236,7 +236,7 @@ def test_sbom(place: Path, run: Command) -> None:
     document["components"].pop()
     (place / path).write_text(json.dumps(document))
     told = run(*words, status=8)
-    assert f"{path}: not what the image holds:" in told
+    assert f"{path}: it differs from the image:" in told
     assert ": in the image, and not in the SBOM" in told
 
 

@@ -1,4 +1,4 @@
-"""What may be published: only what was seen to be green, of the very digest.
+"""The conditions for publishing: only green evidence, of the very digest.
 
 Tests of release/evidence.py.
 Tests of release/subject.py: what keeps an image from being published.

@@ -190,6 +190,6 @@ def test_check(world: World, sboms: Mapping[Any, bytes], kind: Any) -> None:
     options: dict[str, Any] = {"kind": kind, "lock": lock, "where": "file"}
     assert check_sbom(existing, "linux/amd64", raw=sboms[kind], **options) == 26
     with pytest.raises(
-        IntegrityError, match="file: not what the image holds:\n  subject: the SBOM is of sha256:"
+        IntegrityError, match="file: it differs from the image:\n  subject: the SBOM is of sha256:"
     ):
         check_sbom(existing, "linux/arm64", raw=sboms[kind], **options)

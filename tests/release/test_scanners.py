@@ -1,4 +1,5 @@
-"""What scanners and auditors use of an SBOM: distribution, source package, supplier, dependencies."""
+"""The fields of an SBOM that scanners and auditors use: distribution, source package, supplier,
+dependencies."""
 
 from __future__ import annotations
 
@@ -137,7 +138,7 @@ def test_the_authors_of_an_image_are_the_document_s(tmp_path: Path) -> None:
 
 
 def test_dependencies_that_the_image_lacks(debian: Inventory) -> None:
-    """Which graph is complete, since `without` and other programs leave packages out."""
+    """The SBOM states which graph is complete, since `without` and other programs leave packages out."""
     packages = tuple(replace(each, complete=each.name != "libc6") for each in debian.packages)
     partial = replace(debian, packages=packages)
     names = {each["bom-ref"]: name for name, each in components(partial).items()}

@@ -322,7 +322,7 @@ def test_a_key_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_key_service_with_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it signs is checked with the public key that it is said to have."""
+    """Its signature is checked with the public key that it is said to have."""
     monkeypatch.setitem(SIGNER_FOR_URI_SCHEME, "testkms", Service)
     private, _ = write_key(tmp_path)
     _, other = write_key(tmp_path, "other")

@@ -1,4 +1,4 @@
-"""How artifacts become text: JSON like the standard library's, templates kept where Python keeps bytecode.
+"""Artifacts as text: JSON like the standard library's, templates kept where Python keeps bytecode.
 
 Tests of render/artifact.py.
 Tests of render/templates.py: a value that no filter quotes is an error.

@@ -1,4 +1,4 @@
-"""Where the host's certificates of authorities are planned, and which variables name them."""
+"""The plan for the host's CA certificates, and the variables that name them."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _options(words: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _mounts(words: list[str]) -> dict[str, dict[str, str]]:
-    """What is mounted, by target."""
+    """The mounts by target."""
     found: dict[str, dict[str, str]] = {}
     for name, value in _options(words):
         if name == "--mount":
@@ -305,7 +305,7 @@ TEXTS = NAMES | st.sampled_from(
 @settings(max_examples=examples(150), deadline=None)
 @given(st.lists(GOOD, max_size=3, unique=True), TEXTS, st.sampled_from(ENGINES))
 def test_no_value_adds_anything(names: list[str], value: str, engine: str) -> None:
-    """What is meant by names and a value is all that the arguments and the service have more than without."""
+    """Names and a value add their plain meaning to the arguments and the service, and nothing else."""
     paths = [f"/srv/{name}" for name in names]
     files = {"read": [path.replace("$", "$$") for path in paths], "write": ["$PROJECT"]}
     data = {"extends": [], "filesystem": files, "environment": {"set": {"VALUE": value.replace("$", "$$")}}}

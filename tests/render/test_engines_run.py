@@ -53,7 +53,8 @@ DOCKER = pytest.mark.parametrize("host", representative(ENGINES, "docker"), indi
 PODMAN = pytest.mark.parametrize("host", representative(ENGINES, "podman"), indirect=True)
 """For what the launcher does the same for both; tests/session/test_run_containers.py also runs either."""
 HEARD = ("env", "--default-signal=INT")
-"""What is ignored when a shell starts, it can't catch; and jobs behind `&` ignore the keys of a terminal."""
+"""A shell can't catch a signal that is ignored when it starts; and jobs behind `&` ignore a terminal's
+keys."""
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -173,7 +174,7 @@ def test_privileged(sandbox: Sandbox) -> None:
 
 @PODMAN
 def test_the_environment(sandbox: Sandbox) -> None:
-    """What passes, passes to the letter and in no command line; a secret is nowhere."""
+    """A passed variable keeps every byte and is in no command line; a secret is nowhere."""
     odd = "one\nLC_FAKE=two\n'\"$(id) \\ é"
     given = {"LC_ODD": odd, "TOKEN": "PLANTED", "HTTP_PROXY": "http://PLANTED", "ALL_PROXY": "PLANTED"}
     given |= {"ODD": "UNSEEN-VALUE", "LD_PRELOAD": "", "SW_X": "PLANTED"}

@@ -72,7 +72,7 @@ def docker() -> Iterator[EngineHost]:
     ],
 )
 def test_docker(docker: EngineHost, who: tuple[int, int, str], name: str, group: str) -> None:
-    """Who may use the daemon's socket owns what is made, whatever numbers he has."""
+    """A user of the daemon's socket owns the new files, with any numbers."""
     uid, gid, _ = who
     address = docker.environment.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     socket = Path(address.removeprefix("unix://")).stat()

@@ -112,7 +112,7 @@ def test_files(launch: Launch, project: Path) -> None:
 
 
 def test_the_environment(launch: Launch) -> None:
-    """What passes, passes to the letter; a secret is nowhere, not in that of process 1 either."""
+    """A passed variable keeps every byte; a secret is nowhere, not in the environment of process 1 either."""
     odd = "one\nLC_FAKE=two\n'\"$(id) \\"
     result = launch(
         "env -0; echo; cat /proc/1/environ; echo; cat /proc/*/environ | grep -c PLANTED",
@@ -244,7 +244,7 @@ def test_time_is_up(launch: Launch, project: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 @pytest.mark.parametrize("whole_group", [False, True], ids=["one", "group"])
 def test_killed(project: Path, tmp_path: Path, number: signal.Signals, *, whole_group: bool) -> None:
-    """Whatever ends the launcher also ends the sandbox, and the placeholders are removed."""
+    """The sandbox ends with the launcher, however that is killed, and the placeholders are removed."""
     before = paths_below(project)
     argv = _command(project, tmp_path, "resources: {time: 60s}\n")
     marker = f"{os.getpid()}{tmp_path.name}".encode()
@@ -337,7 +337,7 @@ def test_mounts_that_go_while_they_are_looked_at(
 
 
 def test_a_sandbox_that_can_not_be_made(project: Path, tmp_path: Path) -> None:
-    """What the policy grants has gone since: that is no failure of the command's."""
+    """A granted path has gone since: the status is not that of a failed command."""
     argv = _command(project, tmp_path)
     (project / "LICENSE").unlink()
     result = process.run(*argv, "touch", f"{project}/ran", timeout=30, check=False)

@@ -159,7 +159,7 @@ ALWAYS = {
     *((each, "process.unprivileged") for each in ("seatbelt", "kubernetes", "user", "landlock")),
     ("user", "network.no-own-sockets"),
 }
-"""What a method gives every policy, as it has nothing else: nothing of it is rendered.
+"""The features that a method gives every policy, as it has nothing else: nothing of them is rendered.
 
 `network.ca`: the host's files are the sandbox's. The rest: the method can't do the opposite.
 """

@@ -62,7 +62,7 @@ def _environment(project: Path) -> dict[str, str]:
 
 
 def _status(project: Path) -> None:
-    """What the host does: `git status`, which fails where there is no repository."""
+    """Run the host's `git status`, which fails without a repository."""
     process.run("git", "status", cwd=project, env=_environment(project), timeout=PATIENCE, check=False)
 
 

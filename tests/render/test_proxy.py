@@ -33,7 +33,7 @@ RULES = [
     "http_access deny !sw_resolved sw_is_unresolved",
     "http_access allow all",
 ]
-"""What beats what: the same for every policy that lists something."""
+"""The order of the rules: the same for every policy that lists something."""
 
 
 def directives(text: str) -> list[str]:

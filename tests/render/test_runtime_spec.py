@@ -164,7 +164,7 @@ NETWORK = {"/sys/class/net", "/sys/devices/virtual/net", CARD}
     ],
 )
 def test_the_hosts_network_devices_are_hidden_in_its_sys(network: str, uid: int, hidden: set[str]) -> None:
-    """Who does not own the network namespace cannot mount a /sys of that."""
+    """A user who does not own the network namespace cannot mount its /sys."""
     entries = {
         **dict.fromkeys(("/", "/home", "/home/u", "/home/u/p"), HostEntry("directory")),
         "/sys/class/net/eth0": HostEntry("symlink", "../../devices/pci0/net/eth0"),
@@ -365,7 +365,7 @@ def test_the_host_s_network_brings_nothing_else_of_its_sys(command: Start) -> No
 @pytest.mark.needs("setpriv")
 @pytest.mark.parametrize(("method", "_runtime"), RUNTIMES)
 def test_without_root(method: str, _runtime: str, rootfs: Path) -> None:
-    """Who isn't root starts the runtime, is root inside, and owns what is made there."""
+    """A user who isn't root starts the runtime, is root inside, and owns the new files."""
     is_root = os.geteuid() == 0
     uid, gid = (65534, 65534) if is_root else (os.geteuid(), os.getegid())
     with tempfile.TemporaryDirectory(prefix="sandwright-") as folder:

@@ -278,7 +278,7 @@ REFUSED = {
     ),
     "hard link to nothing": (
         hardlink(b"a", b""),
-        "'a': it is a hard link, and of what it names: its name is empty",
+        "'a': it is a hard link, and of its target: its name is empty",
     ),
     "hard link to the root": (hardlink(b"a", b"/"), "'a': it is a hard link to the root, or to itself"),
     "hard link to itself": (hardlink(b"./a", b"a"), "'./a': it is a hard link to the root, or to itself"),
@@ -377,7 +377,7 @@ REFUSED = {
     ),
     "hard link that climbs on the way": (
         hardlink(b"a", b"../b/../c"),
-        "'a': it is a hard link, and of what it names: its name climbs with '..'",
+        "'a': it is a hard link, and of its target: its name climbs with '..'",
     ),
     "xattr without a name": (
         pax({b"SCHILY.xattr.": b"x"}) + file(b"a"),

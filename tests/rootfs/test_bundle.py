@@ -167,10 +167,10 @@ def test_a_root_can_be_in_the_bundle(tmp_path: Path) -> None:
     assert not (tmp_path / "store").exists()
     assert not write(tmp_path, settings=own).changed
     other = open_image(layouts.simple(tmp_path / "other", HELLO, tars.archive(tars.folder(b"srv"))))
-    with pytest.raises(HostError, match="is not what would be unpacked there"):
+    with pytest.raises(HostError, match="is not the root file system that would be unpacked there"):
         write_bundle(other, made.path, store=tmp_path / "store", settings=own)
     (made.path / "rootfs.json").unlink()
-    with pytest.raises(HostError, match="is not what would be unpacked there"):
+    with pytest.raises(HostError, match="is not the root file system that would be unpacked there"):
         write(tmp_path, settings=own)
     assert (made.path / "rootfs/bin/hello").is_file(), "what another program unpacked is left alone"
 
@@ -424,5 +424,5 @@ def test_report_says_what_was_made(tmp_path: Path) -> None:
 
 def test_what_to_keep_goes_with_minimal(tmp_path: Path) -> None:
     source = layouts.simple(tmp_path / "image")
-    with pytest.raises(UsageError, match="goes with the programs of a minimal bundle"):
+    with pytest.raises(UsageError, match="go with the programs of a minimal bundle"):
         bundle(source, tmp_path / "bundle", store=tmp_path / "store", keep=["/etc"])

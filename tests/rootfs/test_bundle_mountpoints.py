@@ -36,7 +36,7 @@ def rootfs(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def host_stays_as_it_is(tmp_path: Path) -> object:
-    """Whatever an image does, nothing beside its root changes."""
+    """Nothing outside an image's root changes, whatever the image does."""
     yield
     host = tmp_path / "host"
     if host.exists():

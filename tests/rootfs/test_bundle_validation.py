@@ -30,7 +30,7 @@ RUNTIME_SPEC = "github.com/opencontainers/runtime-spec@v1.0.2"
 
 CONFIG = {"Env": ["A=b"], "User": "app", "Volumes": {"/data": {}}, "Labels": {"com.example.label": "a label"}}
 WRONGLY = ('key "org.opencontainers.image.', 'unsupported mount type "none"')
-"""What it refuses though the specifications ask for it or name it.
+"""The settings that it refuses though the specifications ask for them or name them.
 
 Image-spec, conversion.md: these annotations MUST be set. Runtime-spec, config.md: the type of bind mounts is
 a dummy, often "none".

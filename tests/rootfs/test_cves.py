@@ -322,7 +322,7 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
 
 
 NAMED = [KINDS[kind] for kind in ("hard link to it", "PAX link", "GNU link")]
-"""Those in which the name is that of a hard link's target."""
+"""The kinds of entries with the name in a hard link's target."""
 
 
 @pytest.mark.parametrize("name", CLIMBING, ids=os.fsdecode)

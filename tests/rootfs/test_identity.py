@@ -1,4 +1,4 @@
-"""Who a process runs as: numbers, names, groups, and passwd files that strangers wrote."""
+"""The identity of a process: numbers, names, groups, and passwd files that strangers wrote."""
 
 from __future__ import annotations
 

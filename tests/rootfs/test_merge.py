@@ -238,7 +238,7 @@ UNLINKABLE = {
     ),
     "what lies in what it replaces": (
         [hardlink(b"etc", b"etc/a")],
-        "'etc': it is a hard link to 'etc/a', and takes the place of what holds that",
+        "'etc': it is a hard link to 'etc/a', and takes the place of a directory of that path",
     ),
 }
 

@@ -1,4 +1,5 @@
-"""What a minimal root keeps, why, and what it asks: on small roots whose every file is written down here.
+"""The content of a minimal root, the reasons, and its questions: on small roots with every file written down
+here.
 
 Tests of rootfs/minimal/rules.py.
 """

@@ -222,7 +222,7 @@ NOT_DISTRIBUTED = (
 
 @pytest.mark.parametrize("kind", NOT_DISTRIBUTED)
 def test_layers_that_may_not_be_distributed(kind: str, tmp_path: Path) -> None:
-    """Where the blob is there they are as any other; where it isn't, nothing is fetched."""
+    """With the blob they are as any other layers; without it, nothing is fetched."""
     made = layouts.Layout(tmp_path / "i")
     manifest = made.manifest(layouts.HELLO)
     raw = layouts.HELLO if kind.endswith("tar") else tars.layer(layouts.HELLO).open().read()

@@ -1,4 +1,4 @@
-"""What a runtime configuration becomes on bubblewrap's command line."""
+"""The command line of bubblewrap for a runtime configuration."""
 
 from __future__ import annotations
 

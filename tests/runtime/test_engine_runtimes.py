@@ -1,4 +1,4 @@
-"""What only engines have: loaded images, a private configuration, a daemon of our own.
+"""Features of engines alone: loaded images, a private configuration, a daemon of our own.
 
 Tests of engines/connect.py.
 Tests of engines/contract.py.

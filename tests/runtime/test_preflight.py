@@ -1,4 +1,4 @@
-"""Which runtimes count as ready: only those that were seen to start something, within their time.
+"""The runtimes that count as ready: only those that have started something, within their time.
 
 Tests of runtime/preflight.py.
 """

@@ -70,7 +70,7 @@ def sessions(host: MachineFacts) -> Iterator[Sessions]:
 
 
 def _left_of(scratch: Path) -> list[str]:
-    """What is still there of a run: all it makes lies in its directory, or is named or labelled after it."""
+    """The leftovers of a run: all its files lie in its directory, or are named or labelled after it."""
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if scratch.name in line]
     files = [str(path) for path in scratch.parent.glob(f"{scratch.name}*")]
     containers = ""

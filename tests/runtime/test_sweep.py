@@ -1,4 +1,4 @@
-"""What a killed run leaves behind, the next one clears up; and it touches nothing else."""
+"""The leftovers of a killed run are removed by the next one, which touches nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the seccomp tests share: libseccomp as a judge, and an image in Docker."""
+"""Fixtures for the seccomp tests: libseccomp as a judge, and an image in Docker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a profile is the same in JSON, in BPF, and as libseccomp compiles it, for every call.
+"""The answers of a profile are the same in JSON, in BPF, and as libseccomp compiles it, for every call.
 
 Tests of seccomp/bpf.py.
 Tests of seccomp/oci.py.

@@ -1,4 +1,4 @@
-"""What is rendered of the shipped profiles; tests/golden/seccomp has the artifacts themselves."""
+"""The artifacts of the shipped profiles; tests/golden/seccomp has the artifacts themselves."""
 
 from __future__ import annotations
 

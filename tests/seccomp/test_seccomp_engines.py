@@ -149,7 +149,7 @@ def test_runtimes(tmp_path: Path, files: Path, runtime: str, which: str) -> None
 
 @pytest.mark.needs("runc")
 def test_without_a_profile_the_same_calls_are_made(tmp_path: Path, files: Path) -> None:
-    """What is refused above is refused by the profile, not by the container."""
+    """The profile refuses the calls above, not the container."""
     command = runtime_command("runc", tmp_path / "state")
     answers = found(run_bundle(command, tmp_path, [PYTHON, "/w/probe.py"], None, files=files))
     differing = {key for key, answer in answers.items() if answer != EXPECTED["default"][key]}

@@ -1,4 +1,4 @@
-"""Where libseccomp makes something else of a profile than it says, `seccomp-eval` says that it is unsure.
+"""If libseccomp compiles a profile to something else than it says, `seccomp-eval` reports that it is unsure.
 
 Tests of seccomp/order.py.
 """

@@ -1,4 +1,4 @@
-"""What the shipped profiles do, written down: each refusal has something beside it that is allowed.
+"""The effect of the shipped profiles, written down: beside each refused call stands an allowed one.
 
 Tests of seccomp/decide.py.
 Tests of seccomp/groups.py.

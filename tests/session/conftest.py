@@ -1,4 +1,4 @@
-"""What the tests of sessions share: a project with a policy, and the command in it."""
+"""Fixtures for the tests of sessions: a project with a policy, and the command in it."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def person() -> Iterator[Project]:
 
 @pytest.fixture
 def host() -> Iterator[Host]:
-    """Nobody listens yet."""
+    """A host on which no service listens yet."""
     with ExitStack() as stack:
         yield Host(stack)
 

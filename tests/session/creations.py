@@ -80,7 +80,7 @@ def _checked(file: int) -> None:
 
 
 def prepare() -> None:
-    """What the attempts move and link. `sub` is there already."""
+    """Make the files that the attempts move and link. `sub` exists already."""
     for path in ("file", "moved", "sub/file", "sub/moved"):
         Path(path).write_text("x\n")
     for path in ("folder", "sub/folder"):

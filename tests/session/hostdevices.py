@@ -1,4 +1,5 @@
-"""What root's command tries to change of the host's devices: each mode, and that of its standard input."""
+"""The changes of the host's devices that root's command attempts: each mode, and that of its standard
+input."""
 
 from __future__ import annotations
 

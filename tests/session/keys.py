@@ -1,4 +1,4 @@
-"""What a person does at a shell with a command in a sandbox: keys, jobs, windows, pipes.
+"""The actions of a person at a shell with a command in a sandbox: keys, jobs, windows, pipes.
 
 The shell is a real one with job control, on a terminal of its own. Each action is one of `ACTIONS`: it types,
 reads, and fails with what was shown instead.
@@ -217,4 +217,4 @@ ACTIONS: tuple[Action, ...] = (
     ends_by_a_signal, pipes, killed, in_parallel,
 )  # fmt: skip
 FEW: tuple[Action, ...] = (ctrl_c, ctrl_z_and_fg, ends_by_a_signal)
-"""Those that find most of what can be wrong with a method."""
+"""The actions that find most faults of a method."""

@@ -91,7 +91,7 @@ def sockets(hosts: list[str]) -> dict[str, str]:
 
 
 def others() -> dict[str, str]:
-    """What has no Unix socket: connect(2) is the same as ever."""
+    """The outcomes of other sockets than Unix ones: connect(2) is the same as ever."""
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as patient:
         where = listener.getsockname()
         patient.setblocking(False)
@@ -186,7 +186,7 @@ def listener() -> str:
 
 
 def filters() -> str:
-    """How many filters each process has, by whose memory (/proc/N/mem) its calls could be made."""
+    """The number of filters of each process whose memory (/proc/N/mem) could be used to make its calls."""
     found = {
         line.split()[1]
         for status in Path("/proc").glob("[0-9]*/status")

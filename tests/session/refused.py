@@ -50,7 +50,7 @@ def connect(path: str) -> None:
 
 
 def allowed() -> None:
-    """What fails of itself, or is told otherwise, and what works: nobody refused it."""
+    """Calls that fail by themselves or get another answer, and calls that work: none of them was refused."""
     call("getppid")
     call("clone3")
     connect("/absent")
@@ -81,7 +81,7 @@ def calls() -> None:
 
 
 def listener() -> None:
-    """Who had one of a newer filter could let run what ours asks for."""
+    """A process with the listener of a newer filter could allow the calls that ours asks about."""
     allow = ctypes.create_string_buffer(bytes.fromhex("060000000000ff7f"))
     filter_ = (ctypes.c_void_p * 2)(1, ctypes.addressof(allow))
     assert call("seccomp", 1, 8, ctypes.addressof(filter_)) == "EBUSY"

@@ -1,4 +1,4 @@
-"""What the launcher wrote is read as it was, and nothing else is taken for it."""
+"""The launcher's record is read as it was written, and nothing else is taken for it."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_claude_is_told_that_it_is_in_a_sandbox(person: Project) -> None:
 
 
 def test_the_homes_own_settings_and_logins_are_closed(person: Project) -> None:
-    """What programs of the host would run, and what they log in with."""
+    """Programs of the host would run the settings, and log in with the logins."""
     names = (
         ".claude/settings.json",
         ".codex/config.toml",

@@ -34,7 +34,7 @@ PROVIDER = (
 OPENCODE = {"provider": {"openai": {"options": {"baseURL": "http://127.0.0.1:PORT/v1"}}}}
 OWN_HOME = ("--preset", "own-home", "-s", "network.mode=proxy", "-s", "network.allow=[api.example.com]")
 FILE = "made.txt\n```\nmade by the model\n```\n"
-"""How a model without tools writes a file for Aider."""
+"""The answer by which a model without tools writes a file for Aider."""
 
 
 @dataclass(frozen=True)
@@ -185,5 +185,5 @@ def _start(person: Project, name: str, model: Model) -> subprocess.CompletedProc
 
 
 def _printed(model: Model, name: str) -> str:
-    """What the commands printed, as the agent told the model."""
+    """The output of the commands, as the agent sent it to the model."""
     return json.dumps(model.requests) if name == "aider" else "\n".join(model.results)

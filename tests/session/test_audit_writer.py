@@ -1,4 +1,4 @@
-"""What a run's proxy has refused reaches the audit log, be it told of only when the run has ended.
+"""Refusals by a run's proxy reach the audit log, even if they are reported only after its end.
 
 Tests of session/audit_writer.py.
 """
@@ -49,7 +49,7 @@ def _decided(log: Path, *hosts: str) -> None:
 def test_what_only_the_last_lines_of_the_proxy_have_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody looked while the run went on, and its log is not asked for again."""
+    """The log was not read while the run went on, and is not requested again."""
     monkeypatch.setattr(follower, "LOOK", 3600.0)
     said: list[str] = []
     one = _writer(tmp_path, said.append)

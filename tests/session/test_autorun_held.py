@@ -1,4 +1,4 @@
-"""What tools of the host run by themselves can't be changed inside, or is named at the end of the run.
+"""Files that tools of the host run by themselves can't be changed inside, or are named at the run's end.
 
 Tests of nested.py.
 Tests of policy/autorun.py.
@@ -146,11 +146,11 @@ printf '[core]\\nfsmonitor = {program}\\nbare = false\\nworktree = %s\\n' "$PWD"
 printf '[core]\\nfsmonitor = {program}\\n' >config.worktree; echo {store}.other >commondir
 mv {store} {store}.away && cp -a {store}.away {store}
 """
-"""What decides what Git on the host runs in a repository, and the ways to it."""
+"""The files that decide what Git on the host runs in a repository, and the ways to them."""
 
 
 def _use(store: Path, home: Path) -> None:
-    """What somebody does who looks at a repository."""
+    """Use a repository as somebody who looks at it."""
     environ = {**GIT, "HOME": str(home)}
     for words in (
         ["status"],
@@ -231,7 +231,7 @@ DECOYS = {
     "entries": "mkdir .a; cd .a; seq 11000 | xargs touch",
     "caches": "mkdir -p node_modules target; cd node_modules; seq 1100 | xargs mkdir",
 }
-"""What a program inside made that ended the search before other directories."""
+"""The files by which a program inside ended the search before other directories."""
 
 
 @pytest.mark.parametrize("kind", DECOYS)
@@ -255,7 +255,7 @@ TOO_MANY = {
     ),
     "repositories": (
         "git init -q a/0; for n in $(seq 205); do cp -r a/0 a/$n; done",
-        "there are more than 200 repositories in what may be written, too many to protect one by one",
+        "there are more than 200 repositories in writable directories, too many to protect one by one",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""What goes wrong around `sandwright run`, and commands that mean no good: nothing is left of either."""
+"""Errors around `sandwright run`, and hostile commands: nothing is left of either."""
 
 from __future__ import annotations
 

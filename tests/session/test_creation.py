@@ -351,7 +351,7 @@ for path in ("new", ".bashrc", "sub/new", "sandbox.yaml"):
 
 
 def test_openat2(outside: Project) -> None:
-    """Where a filter allows it: callers are prepared for a kernel without it."""
+    """The filter allows it here: callers are prepared for a kernel without it."""
     ran = outside.run("/usr/bin/python3", "-c", OPENAT2, options=("--set", "process.seccomp=build"))
     assert ran.stdout.decode().split() == ["ENOSYS", "EACCES", "made", "made"]
 

@@ -65,7 +65,7 @@ def _ended(project: Project, dead: DeadFuse, script: str) -> tuple[int, str, flo
 
 
 def test_a_run_ends_with_its_status(project: Project, mounts: Callable[[Path], DeadFuse]) -> None:
-    """What is elsewhere in the project is looked at all the same."""
+    """The other directories of the project are scanned all the same."""
     (project.root / "mnt").mkdir()
     dead = mounts(project.root / "mnt")
     assert project.run("true").stderr == b""
@@ -88,7 +88,7 @@ def test_a_time_limit_ends_what_waits_inside(project: Project, mounts: Callable[
 
 @pytest.mark.skipif(not THOROUGH, reason="it takes a minute")
 def test_a_project_that_is_dead(project: Project, mounts: Callable[[Path], DeadFuse], tmp_path: Path) -> None:
-    """Nobody can say any more that what is mounted is what was: so it is no success."""
+    """The mounts can no longer be compared: so the run is no success."""
     for path in (".git/hooks/x", ".git/config", ".git/HEAD", "sandbox.yaml"):
         (tmp_path / "shown" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "shown" / path).write_bytes((project.root / path).read_bytes())

@@ -1,4 +1,4 @@
-"""What a run was refused is told at its end: all of that, and nothing else.
+"""The refused accesses of a run are reported at its end: all of them, and nothing else.
 
 Tests of launcher/source/notify.c.
 Tests of launcher/source/refusals.c: counted, at most 256 kinds.
@@ -24,7 +24,7 @@ PRESETS = Path(policy.__file__).with_name("presets") / "built-in.yaml"
 
 
 def _source(field: str) -> str:
-    """Where the built-in policy says a field."""
+    """The position of a field in the built-in policy."""
     lines = PRESETS.read_text().splitlines()
     line = next(number for number, each in enumerate(lines) if each.strip().startswith(f"{field}: "))
     return f"built-in presets/built-in.yaml:{line + 1}:{lines[line].index(': ') + 3}"

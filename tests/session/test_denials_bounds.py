@@ -1,4 +1,4 @@
-"""What a run is told of refusals, whatever a record says: no more than holds, and no edit that says more.
+"""The bounds of a run's report on refusals, for any record: no more than holds, and no edit that opens more.
 
 Tests of session/denial_sources.py: which line of the policy is named.
 Tests of session/denials.py.
@@ -65,7 +65,7 @@ def _request(recording: Recording | None = None) -> RunRequest:
 
 
 def _told(*accesses: tuple[Path, str, str]) -> list[Any]:
-    """What is told of paths, of what was found there, and what was asked."""
+    """The denials that are reported for paths, with the kind of file and of access at each."""
     asked = (Access(str(path), str(path), found, frozenset({kind})) for path, found, kind in accesses)
     request = _request()
     return list(explained.path_denials(asked, lambda settings: resolved_with(request, settings)))
@@ -122,7 +122,7 @@ def test_what_the_record_lacks_is_said(home: Path) -> None:
 
 
 def _explained(recording: Recording, digest: str = "") -> tuple[list[Any], list[str]]:
-    """What is found of a record, and what is said."""
+    """The explanations of a record, and the messages."""
     after = SimpleNamespace(context=_context())
     prepared = SimpleNamespace(record=SimpleNamespace(after=after))
     record = SimpleNamespace(policy=digest)
@@ -160,7 +160,7 @@ def test_no_edit_of_another_policy_is_offered(home: Path) -> None:
 
 
 def test_all_that_is_refused_is_suspected(home: Path) -> None:
-    """What is left out without asking the policy was refused by none of its rules."""
+    """A path that is omitted without a look at the policy was refused by none of its rules."""
     for name in (".bashrc", "new", "it\udce9", ".git/hooks/pre-commit"):
         (home / "p" / name).parent.mkdir(parents=True, exist_ok=True)
         (home / "p" / name).touch()
@@ -230,7 +230,7 @@ REQUESTS: dict[str, str | None] = {
     "GET /a','/**": None,
     "TRACE /a": None,
 }
-"""What a sandbox asks for, and the rule that is proposed for it: one for no other method, service or path."""
+"""The requests of a sandbox, each with the proposed rule: for no other method, service or path."""
 
 
 @pytest.mark.parametrize(("request_", "rule"), REQUESTS.items())

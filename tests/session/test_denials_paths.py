@@ -208,7 +208,7 @@ def test_a_path_that_nobody_answers_for_holds_up_no_other(project: Project) -> N
 
 
 def test_the_key_that_lifts_a_rule_is_named(project: Project) -> None:
-    """Where no edit is proposed: a rule that the policy itself has, a protected name, a file of the home."""
+    """Three cases have no edit: a rule of the policy itself, a protected name, a file of the home."""
     (project.root / ".env").write_text("secret")
     script = (
         "import contextlib, sys\n"

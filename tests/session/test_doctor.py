@@ -1,4 +1,4 @@
-"""What `sandwright doctor` says of engines that turn us away, of images, of runtimes with known escapes.
+"""The report of `sandwright doctor` on engines that refuse us, on images, on runtimes with known escapes.
 
 Tests of methods/<name>/backend.py: preflights.
 Tests of methods/bwrap/backend.py: the preflight, and what is missing.

@@ -64,7 +64,7 @@ class Session:
     socket: Path
     process: subprocess.Popen[bytes]
     first: str
-    """What its command has printed."""
+    """The command's first output."""
 
     def words(self, *words: str, directory: str = "") -> list[str]:
         return [*self.at.before, str(self.at.launcher), "--exec", str(self.socket), directory, *words]
@@ -241,7 +241,8 @@ def test_keys_and_jobs(method: str, uid: int) -> None:
 
 
 def test_the_suspend_key_stops_a_pipeline() -> None:
-    """Whatever the session says at that moment: that the command was executed, or that it has stopped."""
+    """The session's message at that moment does not matter: that the command was executed, or that it has
+    stopped."""
     with session("bwrap", 0) as of:
         launcher = (of.at.launcher, "--exec", of.socket, of.at.root)
         with shell(launcher, of.at.root, of.at.environ) as at:

@@ -61,7 +61,7 @@ class Front:
         return self.log.read_text().split(), ended
 
     def begins(self, *words: str, options: tuple[str, ...] = ()) -> list[str]:
-        """The reason for which Python starts, where it exits at once: test_render_cache.py tests the rest."""
+        """The reason why Python starts, where it exits at once: test_render_cache.py tests the rest."""
         only = self.log.with_name(f"{self.log.name}.only")
         only.touch()
         try:
@@ -110,7 +110,7 @@ def _same_size_and_time(path: Path, text: str) -> None:
 
 
 def _directory_for_link(path: Path) -> None:
-    """What is at a path moves away, and a link leads there."""
+    """Move the file at a path away, and put a link to it there."""
     path.rename(path.with_name("moved"))
     path.symlink_to("moved")
 
@@ -189,7 +189,7 @@ PREPARED: dict[str, Callable[[Front], object]] = {
     "a file of a repository inside": lambda f: _git("init", "-q", _root(f) / "a/b"),
     "a repository inside goes": lambda f: _git("init", "-q", _root(f) / "a/b"),
 }
-"""What is there before the first run, where that is more than the project."""
+"""The files that exist before the first run, beside the project."""
 
 STALE: dict[str, Callable[[Front], object]] = {
     "the policy": lambda f: f.project.policy.write_text(POLICY + "network: {mode: host}\n"),
@@ -308,7 +308,7 @@ UNDONE: dict[str, Callable[[Front], object]] = {
     "another runtime directory": _removed("r"),
     "another cache": _removed("ca"),
 }
-"""How a change is undone, besides variables: what was rendered before is used again then."""
+"""The reversal of a change, besides variables: the earlier rendering is used again then."""
 
 
 def test_changes_are_noticed_natively_until_they_are_undone(front: Front) -> None:
@@ -374,7 +374,8 @@ def test_what_decides_nothing_needs_no_python(front: Front) -> None:
 
 
 def _least(front: Front, *words: str) -> list[str]:
-    """What Python was started for in the best of some runs: others on this machine open sockets."""
+    """The questions for which Python was started, in the best of some runs: others on this machine open
+    sockets."""
     found: list[list[str]] = []
     while len(found) < 4 and [] not in found:
         found.append(front.python(*words)[0])
@@ -783,7 +784,7 @@ def test_no_variable_leads_to_another_interpreter(front: Front, tmp_path: Path) 
 
 
 def test_every_run_warns_of_a_retired_name(front: Front) -> None:
-    """When it is rendered, when the native command starts it, and when Python finds it in the cache."""
+    """The warning comes from rendering, from the native command, and from Python with a cached rendering."""
     project, warning = front.project, b"`prefer` is now `methods`; the old name works for one more release\n"
     project.policy.write_text(POLICY.replace("method: bwrap\n", "prefer: [bwrap]\n"))
     _, cold = front.python("true")

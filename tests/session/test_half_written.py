@@ -41,7 +41,7 @@ def test_its_half_written_record_is_removed(project: Project, next_command: tupl
 
 @pytest.mark.parametrize("name", ["denials", "record"])
 def test_what_a_killed_run_was_refused_and_asked_for_is_removed(project: Project, name: str) -> None:
-    """What was written just now stays: somebody is about to read it."""
+    """A fresh record stays: its reader is about to come."""
     records = project.runtime / "sandwright" / "sessions"
     records.mkdir(parents=True, mode=0o700)
     records.parent.chmod(0o700)

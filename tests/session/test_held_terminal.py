@@ -72,7 +72,7 @@ class _Joined:
 
 
 def _hold(at: Place, script: str, path: Path, started: int) -> int:
-    """What a detached run does in its child."""
+    """The work of a detached run in its child."""
     os.setsid()
     log = os.open(at.root / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream, file in ((0, os.open(os.devnull, os.O_RDONLY)), (1, log), (2, log)):

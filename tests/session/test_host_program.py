@@ -1,4 +1,4 @@
-"""Which program of the host an agent's name leads to, and what is shown of it."""
+"""The program of the host that an agent's name leads to, and the paths of it that a sandbox sees."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_file_that_belongs_to_no_package_is_not_shown(home: Path, secret: str)
 
 
 def test_nothing_is_taken_from_where_the_sandbox_writes(home: Path) -> None:
-    """What it puts there would choose what the next run sees."""
+    """A program from there would let the sandbox choose what the next run sees."""
     _program(home / "keys" / "node_modules" / "agent" / "run.sh", SHELL)
     for place in ("p/bin", "p/../relative"):
         (home / place).mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,5 @@
-"""What a command does to its launcher by stopping, by its terminal, and by what of that runs inside."""
+"""Attacks of a command on its launcher: by stopping, by its terminal, and by the launcher's part that runs
+inside."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ FILLS = 'echo u""p; while :; do echo more; done'
 HOLDS = "import os,termios; os.write(1,b'up\\n'); termios.tcflow(0,termios.TCOOFF); os.read(0,1)"
 """Its terminal shows nothing more."""
 WITH_FILE = ("oci", "gvisor", "docker", "podman")
-"""Where a file that is read inside tells that the command has stopped; elsewhere it can open nothing."""
+"""The methods whose command reports its stop through a file that is read inside; elsewhere it can open
+nothing."""
 SCRIPTS = [
     pytest.param(*each.values, script, marks=each.marks, id=f"{each.id}-{name}")
     for each in SOME

@@ -71,7 +71,7 @@ INSTALLED = {
     "go": f"./get {URL}/go",
     "cargo": f"CARGO_REGISTRIES_X_INDEX=sparse+{URL}/cargo/ cargo search --registry x something",
 }
-"""Those that a test installs, or has compilers for that a user's machine has not."""
+"""The clients that a test installs, or has compilers for that a user's machine lacks."""
 
 UNDER_LANDLOCK = frozenset(OF_DEBIAN) - {"wget", "fetch", "java"}
 """wget reads the system's certificates alone, and Node 20's fetch and Java connect past the proxy: nothing is

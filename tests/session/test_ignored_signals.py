@@ -17,7 +17,7 @@ IGNORED = ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM")
 
 
 def _ignored(project: Project, script: str) -> set[str]:
-    """Those of the signals that `grep` ignores at the end of a shell's script (proc_pid_status(5))."""
+    """The signals that `grep` ignores at the end of a shell's script (proc_pid_status(5))."""
     words = ["bash", "-c", f"{script} grep SigIgn /proc/self/status"]
     said = subprocess.run(
         words, cwd=project.root, env=project.environ, capture_output=True, timeout=WAIT, check=True

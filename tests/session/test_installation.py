@@ -39,7 +39,7 @@ class Installation:
         return next((self.folder / "lib").glob("python3*/site-packages"))
 
     def started(self) -> list[str]:
-        """The reasons for which a run started Python."""
+        """The reasons why a run started Python."""
         self.log.write_text("")
         ended = self.project.run("true")
         assert ended.returncode == 0, ended

@@ -53,7 +53,7 @@ SOME = representative(CELLS, *EACH, "user-root")
 
 
 def _wrong(action: Action, given: Place) -> str:
-    """What is wrong with an action in a shell of its own; empty if nothing is."""
+    """The fault of an action in a shell of its own; empty without one."""
     with shell([given.launcher], given.root, given.environ, given.before) as at:
         at.inner = given.inner
         before = at.line("stty -g")

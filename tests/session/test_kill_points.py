@@ -25,7 +25,7 @@ POINTS = 25 if THOROUGH else 5
 PARTS = 10 if THOROUGH else 1
 """For each of four kinds of sessions: 1,000 points, or 20."""
 AT_ONCE = (1, 1, 1, 2, 3) if THOROUGH else (1,)
-"""How many processes are killed at a point."""
+"""The number of processes that are killed at a point."""
 GAPS = ("filesystem.protect", "filesystem.attributes", "process.kernel")
 LANDLOCK = (
     "accept_gaps: [" + ", ".join(f"{{feature: {each}, method: landlock, reason: a}}" for each in GAPS) + "]"
@@ -34,7 +34,7 @@ MARK = "SANDWRIGHT_KILL_POINT"
 
 
 def _processes(mark: str) -> list[int]:
-    """Those of a session on the host: they have inherited a variable."""
+    """The processes of a session on the host: they have inherited a variable."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -109,7 +109,7 @@ class _Point:
         return all(int(str(each["pid"])) in running for each in found) if found else not running
 
     def check(self, before: set[str]) -> None:
-        """What the commands say is so, and in the end nothing is there."""
+        """Check that the commands' reports are true, and that nothing is left in the end."""
         until(self.is_settled, "processes run that `status` does not list", within=20)
         if self.sessions():
             ended = self.project.sandwright("stop", "--time", "5s", "web")

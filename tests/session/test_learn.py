@@ -170,7 +170,7 @@ def test_nothing_inside_reaches_the_recorder(learnt: Project) -> None:
 
 
 def test_exceptions_of_the_current_policy_are_not_granted(learnt: Project) -> None:
-    """What the current policy opens of what `default` denies is not granted either."""
+    """A path that the current policy opens and `default` denies is not granted either."""
     learnt.policy.write_text(json.dumps({
         "schema": 1, "method": "bwrap",
         "filesystem": {"read": ["/"], "unprotect": [{"path": "~/.ssh", "reason": "a test"}]},
@@ -214,7 +214,7 @@ def test_a_superfluous_grant_is_taken_out(learnt: Project) -> None:
 
 
 def test_a_variable_that_is_not_needed_is_taken_out(learnt: Project) -> None:
-    """Which ones a program reads can't be seen; what it does without one can."""
+    """The variables that a program reads can't be seen; the effect of their absence can."""
     passed = '["...", NEEDED, "OTHER_*"]'
     learnt.policy.write_text(f"schema: 1\nmethod: bwrap\nenvironment: {{pass: {passed}}}\n")
     learnt.environment |= {"NEEDED": "1", "OTHER_ONE": "1"}

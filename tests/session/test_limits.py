@@ -87,7 +87,7 @@ print(time.process_time() - began)
 
 
 def groups(*, held: bool = False) -> list[str]:
-    """Those that no launcher holds, or that one does: runs of other tests go on meanwhile."""
+    """The groups that no launcher holds, or that one does: runs of other tests go on meanwhile."""
     found = [base for base, _, _ in os.walk("/sys/fs/cgroup") if base.endswith(".sandwright")]
     return [each for each in found if is_held(each) == held]
 

@@ -169,7 +169,7 @@ def test_links_that_nobody_inside_can_replace_stay_usable(project: Project) -> N
 def test_a_grant_of_the_own_policy_follows_no_link_that_came_with_the_project(
     project: Project, text: str, theirs: str | None
 ) -> None:
-    """Nobody approves the grants of the own policy; a stranger's tree chose where this one leads."""
+    """The own policy's grants need no approval; a stranger's tree chose the target of this one."""
     (project.home / "elsewhere" / "made").mkdir(parents=True)
     (project.root / "out").symlink_to(project.home / "elsewhere")
     (project.root / "dir").mkdir()
@@ -215,7 +215,7 @@ def test_a_grant_through_such_a_link_is_an_error(project: Project, text: str) ->
 
 @pytest.mark.needs("bwrap")
 def test_a_link_that_appears_is_seen_by_the_next_run(project: Project) -> None:
-    """What was rendered before a link was there is not taken for the run after it."""
+    """A rendering from before the link is not used for the run after it."""
     project.policy.write_text(f"{BASE}  deny: [$PROJECT/secrets]\n")
     assert project.run("sh", "-c", "mkdir c; ln -s c .claude").returncode != 0, "a placeholder keeps the name"
     (project.root / "c").mkdir(exist_ok=True)

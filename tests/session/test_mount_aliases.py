@@ -1,4 +1,4 @@
-"""What a policy denies or protects is closed at every path at which a mount shows it.
+"""A path that a policy denies or protects is closed at every path at which a mount shows it.
 
 Tests of mount_aliases.py.
 Tests of policy/mounted.py.

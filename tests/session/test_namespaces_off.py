@@ -1,4 +1,4 @@
-"""What `doctor` says where a setting keeps a normal user from creating user namespaces."""
+"""The report of `doctor` if a setting keeps a normal user from creating user namespaces."""
 
 from __future__ import annotations
 

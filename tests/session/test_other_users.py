@@ -119,7 +119,7 @@ def test_a_denied_path_of_another_user_s(neighbour: Neighbour, name: str) -> Non
 
 
 def test_bubblewrap_itself_can_not_mount_there(neighbour: Neighbour) -> None:
-    """What the cure rests on: in the user namespace root has no capabilities over the files of others."""
+    """The cure relies on this: in the user namespace root has no capabilities over the files of others."""
     words = ("bwrap", "--unshare-user", "--ro-bind", "/", "/")
     for mount, status in (
         (("--tmpfs", neighbour.directory / "inner"), 1),

@@ -1,4 +1,4 @@
-"""What the next start of sandwright would load or run: no sandbox can plant it."""
+"""Files that the next start of sandwright would load or run: no sandbox can plant one."""
 
 from __future__ import annotations
 
@@ -357,5 +357,8 @@ def test_a_program_that_is_a_link_into_the_project(project: Project) -> None:
     project.environment["PATH"] = f"{tools}:{os.environ['PATH']}"
     ended = project.run("true")
     assert ended.returncode == 125
-    assert f"{tools}/flock, which launchers run, leads to what the sandbox can write".encode() in ended.stderr
+    assert (
+        f"{tools}/flock, which launchers run, leads to a file that the sandbox can write".encode()
+        in ended.stderr
+    )
     assert not (project.home / "evil").exists()

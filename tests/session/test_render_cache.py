@@ -325,7 +325,7 @@ def test_another_copy_of_the_program_keeps_its_own(monkeypatch: pytest.MonkeyPat
 
 
 def test_stored_by_many_at_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever comes second finds what the first has made, at whatever moment that was."""
+    """A second process finds the files of the first, at whatever moment these were made."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(project.home / "cache"))
     user_dirs.private(user_dirs.cache())
     made = [Artifact("launch", b"x", "starts it", executable=True)]

@@ -112,7 +112,7 @@ def test_a_killed_process_leaves_nothing_for_long(cache: Path, name: str) -> Non
 
 
 def test_the_size_is_bounded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What directories share counts once, and goes with the last of them."""
+    """A file that directories share counts once, and goes with the last of them."""
     monkeypatch.setattr(render_store, "MOST_BYTES", 10_000)
     found = [store(_rendered(str(number) * 4000)) for number in range(6)]
     _aged(found)

@@ -1,4 +1,4 @@
-"""What protects a sandbox while it runs: nobody takes a mount away by work on the host, or brings one in.
+"""The mounts that protect a running sandbox: no work on the host removes one, or brings one in.
 
 Tests of launcher/source/watch.c.
 Tests of launcher/source/watch_compare.c.
@@ -118,8 +118,8 @@ ACTS: dict[str, tuple[Callable[[Project], None], str]] = {
     "the same inode": (same_inode, ".env"),
 }
 OF_EACH = ("git config", "mv of a directory", "the same inode")
-"""What is tried with each method: a file and a directory that are moved, and what no inode number tells.
-One part of the launcher watches mounts for all methods, so that the other acts are for one."""
+"""The acts that are tried with each method: a file and a directory that are moved, and a change that no inode
+number shows. One part of the launcher watches mounts for all methods, so that the other acts are for one."""
 
 
 @pytest.fixture(scope="module", params=METHODS)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.needs("bwrap", "git")
 
 POLICY = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n"
 NAMES = ("COMMIT_EDITMSG", "FETCH_HEAD", "logs/refs/heads/new", "refs/heads/new", "index.new")
-"""What Git on the host writes, or moves aside, in the work of a day."""
+"""The files that Git on the host writes, or moves aside, in everyday work."""
 
 
 def git(project: Project, *words: str | Path, cwd: Path | None = None) -> str:

@@ -57,7 +57,7 @@ def test_landlock_refuses_a_grant_above_it(project: Project, grant: str, command
 
 
 def test_a_rendered_launcher_holds_it(project: Project) -> None:
-    """What `run` rendered for another project can neither be read nor written."""
+    """Files that `run` rendered for another project can neither be read nor written."""
     other = project.home / "other"
     other.mkdir()
     (other / "sandbox.yaml").write_text("schema: 1\nmethod: bwrap\nnetwork: {mode: none}\n")

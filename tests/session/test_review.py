@@ -123,7 +123,7 @@ LINES = [f"line {number}" for number in range(40)]
 
 
 def _ask(project: Project, *answers: str) -> bytes:
-    """What `apply --interactive` shows on a terminal, where each question gets an answer."""
+    """The output of `apply --interactive` on a terminal, where each question gets an answer."""
     words = [*project.command, "apply", "--interactive"]
     with terminal(words, project.root, project.environ) as shown:
         said = b""

@@ -118,7 +118,7 @@ def test_devices_of_the_host_stay_as_they_are(sandbox: Project) -> None:
 
 @OTHERS_OF_EACH
 def test_cidfile(sandbox: Project, place: Place) -> None:
-    """What the engine knows the container by, as its own option gives it; else the session's name."""
+    """The engine's id of the container, as its own option gives it; else the session's name."""
     file = sandbox.home / "id"
     running = sandbox.start("sh", "-c", "echo up; exec sleep 55", options=("--cidfile", str(file)))
     assert running.stdout is not None
@@ -172,7 +172,7 @@ def test_an_agent_of_this_host_is_shown_and_nothing_beside_it(sandbox: Project) 
 
 @OTHERS_OF_EACH
 def test_a_linked_work_tree_with_the_grants(sandbox: Project) -> None:
-    """What Git writes of a commit and of its configuration, without Git: the images of tests have none."""
+    """The writes of a commit and of a configuration change, without Git: the images of tests have none."""
     project = replace(sandbox, root=sandbox.home / "linked")
     common = sandbox.home / "r" / ".git"
     own = common / "worktrees" / "linked"
@@ -367,7 +367,7 @@ def test_many_at_once(sandbox: Project, place: Place) -> None:
 
 
 def test_no_repository_is_completed_at_the_root(sandbox: Project) -> None:
-    """What somebody inside makes of the project is none for the host's Git, which would run what it names."""
+    """The project can't be made a repository inside: the host's Git would run the programs that it names."""
     config = '[core]\\n\\tbare = false\\n\\tworktree = .\\n\\tfsmonitor = "touch ran; false"\\n'
     plant = (
         f"mkdir objects refs; echo ref: refs/heads/main >HEAD; printf '{config}' >config; echo e >commondir"

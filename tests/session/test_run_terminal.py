@@ -78,7 +78,7 @@ def test_an_interactive_shell(project: Project) -> None:
 
 
 def test_the_person_s_terminal_is_not_the_sandbox_s(project: Project) -> None:
-    """What is opened as the controlling terminal inside is the sandbox's own, never the one outside."""
+    """The controlling terminal inside is the sandbox's own, never the one outside."""
     with terminal(
         _run("sh", "-c", "ls -l /proc/self/fd/0; echo x >/dev/tty"), project.root, project.environ
     ) as shown:

@@ -1,4 +1,4 @@
-"""What a run left that programs on the host may run is named at its end.
+"""Files of a run that programs on the host may run are named at its end.
 
 Tests of folding.py: names in another case.
 Tests of session/absent_guard.py: a protected name made outside the project stops the next run.
@@ -201,7 +201,7 @@ def test_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_directory_that_was_closed_is_looked_into_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What lies there is old by then; a stand-in refuses, as root is refused nothing."""
+    """The files there are old by then; a stand-in refuses access, as root is refused nothing."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "root" / "hidden").mkdir(parents=True)
     (tmp_path / "root" / "hidden" / ".git").touch()
@@ -294,7 +294,7 @@ def test_what_hides_a_protected_name_is_found(project: Project, agent: Path, way
 
 
 def test_a_run_that_was_killed_made_one(project: Project, agent: Path) -> None:
-    """Nobody looked at its end; and a second run that starts beside it is stopped, too."""
+    """No scan took place at its end; and a second run that starts beside it is stopped, too."""
     running = project.start("sh", "-c", f"echo x >'{agent}/settings.json'; echo up; exec sleep 50")
     assert running.stdout is not None
     assert running.stdout.readline() == b"up\n"
@@ -408,7 +408,7 @@ NEW_WORKDIR = (
     "rr-cache",
     "svn",
 )
-"""What the script git-new-workdir of Git's contrib/ links to."""
+"""The files that the script git-new-workdir of Git's contrib/ links to."""
 
 
 def test_a_second_work_tree_by_links_stays(root: Path) -> None:

@@ -1,4 +1,5 @@
-"""What a method leaves open by an accepted gap is reported after the run: nothing else protects it there."""
+"""Names that a method leaves open by an accepted gap are reported after the run: nothing else protects
+them."""
 
 from __future__ import annotations
 

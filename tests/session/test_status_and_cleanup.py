@@ -1,4 +1,4 @@
-"""What runs is shown; leftovers of killed runs are removed, never what runs; the event (telemetry) of each.
+"""Running sessions are shown; leftovers of killed ones are removed; the event (telemetry) of each.
 
 Tests of session/cleanup.py.
 Tests of session/session_record.py.

@@ -1,4 +1,4 @@
-"""What other users can choose, a run does not believe: command lines, names in /tmp, locks."""
+"""A run does not trust the choices of other users: command lines, names in /tmp, locks."""
 
 from __future__ import annotations
 
@@ -119,7 +119,8 @@ def rootfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @needs_root
 @pytest.mark.parametrize("method", RUNTIMES)
 def test_a_stranger_is_let_be(project: Project, rootfs: Path, shared: Path, method: str) -> None:
-    """Where the launcher was killed, the runtime is ended by its words; others can have these words."""
+    """After the launcher was killed, the runtime is found by its command line; other processes can have the
+    same."""
     in_image(project, method, "small")
     project.environment["SANDWRIGHT_ROOTFS"] = str(rootfs)
     running = begun(project)
@@ -195,7 +196,7 @@ def test_a_policy_may_not_grant_what_is_ours(project: Project, rule: str, path: 
 
 @pytest.mark.needs("bwrap")
 def test_a_grant_of_another_runtime_directory(project: Project) -> None:
-    """What was rendered before is of no use where the directories are elsewhere."""
+    """An earlier rendering is of no use for other directories."""
     other = project.home / "other"
     (other / "sandwright").mkdir(parents=True, mode=0o700)
     project.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem: {{read: [{other}/sandwright]}}\n")
@@ -265,7 +266,7 @@ def test_a_runtime_directory_in_which_others_rename(
 
 @pytest.mark.needs("bwrap")
 def test_a_lock_that_somebody_holds(project: Project) -> None:
-    """Whoever can read a repository can lock it: the run ends and names it, without what a terminal obeys."""
+    """A reader of a repository can lock it: the run ends and names the holder, without control characters."""
     code = (
         "import fcntl, os, sys, time; fd = os.open(sys.argv[1], os.O_RDONLY); fcntl.flock(fd, fcntl.LOCK_EX);"
         r"open('/proc/self/comm', 'wb').write(b'\x1b[31mred'); print('locked', flush=True); time.sleep(300)"

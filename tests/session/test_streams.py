@@ -1,4 +1,4 @@
-"""What a command has as standard input, output and errors: pipes, and nothing of what lies behind them.
+"""The standard input, output and errors of a command: pipes, and nothing of the files behind them.
 
 Tests of streams.py.
 """
@@ -108,7 +108,8 @@ def test_the_rest_of_a_file_is_for_who_reads_next(project: Project, tmp_path: Pa
 
 
 def test_nothing_inside_moves_a_file_back_beyond_its_start(project: Project, tmp_path: Path) -> None:
-    """What a command writes to its own standard input counts as unread: else a loop would see lines again."""
+    """Bytes that a command writes to its own standard input count as unread: else a loop would see lines
+    again."""
     (tmp_path / "file").write_text("".join(f"{number}\n" for number in range(100)))
     write = shlex.quote("head -c 20000 /dev/zero >/proc/self/fd/0")
     script = f"for i in 1 2 3; do read -r line; echo $line; done <{tmp_path}/file"

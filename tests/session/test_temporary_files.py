@@ -1,4 +1,4 @@
-"""What the host executes, obeys or writes by name is not in the directory of temporary files.
+"""Files that the host executes, obeys or writes by name are not in the directory of temporary files.
 
 A sandbox may share that: with `filesystem.tmp: shared`, or with TMPDIR in a project, a program inside could
 replace it, or put a link there.

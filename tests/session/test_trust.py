@@ -190,7 +190,7 @@ def test_facts_print_no_file_that_a_strangers_policy_names(stranger: Project, na
 
 
 def test_facts_hold_a_profile_of_the_project(stranger: Project) -> None:
-    """Whoever wrote the policy wrote that file, too: it needs no approval."""
+    """The author of the policy wrote that file, too: it needs no approval."""
     (stranger.root / "profile.json").write_text('{"defaultAction": "SCMP_ACT_ERRNO"}')
     stranger.policy.write_text(HEAD + "process: {seccomp: $PROJECT/profile.json}\n")
     assert "SCMP_ACT_ERRNO" in stranger.sandwright("facts").stdout.decode()
@@ -438,7 +438,7 @@ def test_one_line_stays_one(stranger: Project) -> None:
 
 
 def test_another_policy_at_the_last_moment(stranger: Project) -> None:
-    """What the session starts beside the sandbox is read once more: from the policy that was looked at."""
+    """The session reads once more the settings of its helpers: from the policy that was approved."""
     stranger.policy.write_text(HEAD + "credentials: {shims: {git: {allow: ['fetch *']}}}\n")
     request = RunRequest(["true"], policy=str(stranger.policy))
     stranger.policy.write_text(HEAD + "credentials: {shims: {git: {allow: ['*']}}}\n")

@@ -15,7 +15,7 @@ from session.terminals import Terminal, terminal
 pytestmark = pytest.mark.needs("bwrap")
 
 NEXT = 'while read -r -t 0.5 line; do echo "next<$line>"; done; echo over'
-"""What comes after the run: it shows each line that it gets from the terminal."""
+"""The command after the run: it shows each line that it gets from the terminal."""
 
 
 def _typed(project: Project, script: str, keys: bytes, *, then: bytes = b"") -> tuple[bytes, bytes]:

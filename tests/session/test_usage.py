@@ -1,4 +1,4 @@
-"""What the processes of a session use, as `sandwright status` shows it."""
+"""The resource use of a session's processes, as `sandwright status` shows it."""
 
 from __future__ import annotations
 

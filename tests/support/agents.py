@@ -24,7 +24,7 @@ PACKAGES: Mapping[str, str] = {
     "opencode": "opencode-ai@1.18.33",
     "qwen": "@qwen-code/qwen-code@0.24.4",
 }
-"""What each program comes from. Crush is not among them: its package downloads a program from elsewhere."""
+"""The package of each program. Crush is not among them: its package downloads a program from elsewhere."""
 
 _INSTALL = 600.0
 

@@ -34,7 +34,7 @@ IDENTITY = {
 
 @dataclass
 class World:
-    """Where everything is. Paths are short, as that of a socket has to be."""
+    """The directories of a test of the bridge. Paths are short, as that of a socket has to be."""
 
     root: Path
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 @dataclass
 class CompanyProxy:
-    """What arrived. `asked` are the first lines of requests, `logins` their Proxy-Authorization.
+    """A company's proxy, and the requests to it. `asked` are their first lines, `logins` their
+    Proxy-Authorization.
 
     `hosts` are the names that it resolves; others get 502. `login` is the one that it asks for, if any;
     `namespace` enters the network in which it connects.

@@ -89,14 +89,14 @@ def _block(name: str, line: int, content: str, mark: re.Match[str] | None) -> Bl
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of a command."""
+    """The result of a command."""
 
     command: Command
     status: int
     output: str
 
     def fault(self) -> str:
-        """What is not as the page shows it; empty when all is."""
+        """The difference from the page; empty when there is none."""
         missing = first_missing(self.command.shown, self.output)
         if missing:
             return f"$ {self.command.text}\nshown and not printed: {missing}\nprinted:\n{self.output}"
@@ -106,7 +106,7 @@ class Ran:
 
 
 HOME = "/home/ada/app"
-"""Where the project is on our pages."""
+"""The project's directory on our pages."""
 
 
 def ran(command: Command, folder: Path, environment: Mapping[str, str], *, limit: float) -> Ran:

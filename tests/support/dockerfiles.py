@@ -24,7 +24,7 @@ class Instruction:
 
     @property
     def words(self) -> list[str]:
-        """What follows, without flags; an array's members."""
+        """The words after the instruction, without flags; an array's members."""
         rest = re.sub(r"^(?:--\S+\s+)+", "", self.rest)
         return [str(word) for word in json.loads(rest)] if rest.startswith("[") else rest.split()
 

@@ -35,7 +35,7 @@ def docker_daemon(*, limit: float = 60.0) -> Iterator[str]:
 
 
 def no_way_from(bridge: str) -> str:
-    """Why containers on a bridge of this machine reach nothing beyond it, empty where nothing is known.
+    """The reason why containers on a bridge of this machine reach nothing beyond it, empty if none is known.
 
     A dockerd with rules of its own sets the policy of FORWARD to DROP, and leaves that behind when it ends. A
     daemon that leaves iptables alone, as `own_daemon` does, adds no rule that lets its networks through.

@@ -16,7 +16,7 @@ BASE = 0x400000
 
 @dataclass(frozen=True)
 class Machine:
-    """What a file is for."""
+    """The machine of an ELF file."""
 
     number: int = X86_64
     bits: int = 64
@@ -76,7 +76,7 @@ def dlopen_note(*rows: Mapping[str, Any]) -> bytes:
 
 
 class _Body:
-    """What comes after the headers, in order."""
+    """The content after the headers, in order."""
 
     MOST = 8
 

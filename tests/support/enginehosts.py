@@ -26,11 +26,11 @@ CHANGES = (
     'VOLUME ["/volume"]',
     "USER 4242:4242",
 )
-"""What an image may say of itself, and a sandbox overrules, its own variables excepted."""
+"""The settings of an image that a sandbox overrules, except the image's own variables."""
 
 
 PODMAN_NAMES = frozenset() if os.geteuid() == 0 else frozenset(("containers", "libpod", "runc"))
-"""What Podman without root, and its runtime, make in XDG_RUNTIME_DIR."""
+"""The names that Podman without root, and its runtime, make in XDG_RUNTIME_DIR."""
 
 
 @dataclass(frozen=True)

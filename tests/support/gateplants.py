@@ -69,7 +69,7 @@ def check_planted(
     case: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is rendered is used; with one change it is refused, for the case."""
+    """Check that the rendered artifact is used, and with one change is refused, for the case."""
     made = Method.make_artifacts
 
     def faulty(own: Method, policy: ResolvedPolicy) -> tuple[Artifact, ...]:

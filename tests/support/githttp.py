@@ -23,7 +23,7 @@ class GitServer:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The server's address."""
         return f"http://127.0.0.1:{self.port}"
 
 

@@ -36,7 +36,7 @@ class GitHub:
         return {"HTTPS_PROXY": f"http://127.0.0.1:{self.port}", "SSL_CERT_FILE": str(self.authority)}
 
     def answer(self, path: str, body: str) -> object:
-        """What a request is answered with."""
+        """The answer to a request."""
         if path.startswith("/graphql"):
             return {"data": self._data(json.loads(body))}
         return {"current_user_url": f"https://{HOST}/user"}

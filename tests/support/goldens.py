@@ -78,7 +78,7 @@ FOLDERS = (
     *(f"seccomp/{name}" for name in PROFILES),
     *(f"{case}/{method}" for case in CASES for method in METHODS if (case, method) not in NOT_RENDERED),
 )
-"""Where artifacts are recorded, in an order in which later ones can name earlier ones."""
+"""The directories of recorded artifacts, in an order in which later ones can name earlier ones."""
 
 
 def case_policy(case: str, *, facts: str = "facts.json") -> ResolvedPolicy:

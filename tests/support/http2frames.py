@@ -47,7 +47,7 @@ def opening(headers: Headers, body: bytes = b"") -> bytes:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came for one request. `status` is 0 where the stream or the connection was closed instead."""
+    """The answer to one request. `status` is 0 where the stream or the connection was closed instead."""
 
     status: int
     body: bytes

@@ -1,4 +1,4 @@
-"""How new files must come to belong to the caller: the id-mapping strategy expected of each method.
+"""The owner of new files, which must be the caller: the id-mapping strategy expected of each method.
 
 It is written down here, apart from the renderers, which the tests of user mapping compare with it.
 
@@ -19,12 +19,12 @@ from sandwright.policy.names import MappingMode
 
 IdStrategy = Literal["itself", "namespace", "accounts", "init", "none"]
 InnerId = Literal["caller", "root", "other"]
-"""Which number the command has inside: the caller's, 0, or one that the image or the method chose."""
+"""The user number of the command inside: the caller's, 0, or one that the image or the method chose."""
 
 
 @dataclass(frozen=True)
 class MappingHost:
-    """What decides besides the policy, and is known when a sandbox starts.
+    """The facts that decide beside the policy, and that are known when a sandbox starts.
 
     `as_root`: the caller is root. `rootless`: the engine's daemon runs without root. `numbers`: the caller
     has subordinate numbers (subuid(5)). `remapped`: the daemon gives containers other numbers (userns-remap).
@@ -52,7 +52,7 @@ _NONE = IdMapping("none", "other", named=False)
 def mapping(
     method: str, host: MappingHost, *, mode: MappingMode = "auto", sandbox_root: bool = False
 ) -> IdMapping:
-    """How a method maps the user, for a policy with `user.mapping: mode` and `process.sandbox_root`.
+    """The mapping of the user by a method, for a policy with `user.mapping: mode` and `process.sandbox_root`.
 
     Raise UsageError for a method that there isn't.
     """

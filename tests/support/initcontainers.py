@@ -160,7 +160,7 @@ def own(*paths: Path, uid: int, gid: int) -> None:
 
 
 def owner(path: Path) -> tuple[int, int]:
-    """Whose a path is; a link itself, not what it leads to."""
+    """The owner of a path; of a link itself, not of its target."""
     found = path.lstat()
     return found.st_uid, found.st_gid
 

@@ -63,7 +63,7 @@ def policy_with(text: str, authority: str) -> ResolvedPolicy:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back on a connection, until its end or a silence."""
+    """The answer on a connection, until its end or a silence."""
 
     raw: bytes
 
@@ -84,7 +84,7 @@ class Inspected:
 
     @property
     def folder(self) -> Path:
-        """Where the inspecting proxy has its files."""
+        """The directory of the inspecting proxy's files."""
         return self.proxy.directory / "http"
 
     @functools.cached_property

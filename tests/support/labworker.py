@@ -40,7 +40,7 @@ ENTER = ("unshare", "--user", "--map-current-user", "--keep-caps")
 
 _KEPT = "-all,+net_admin,+net_bind_service,+sys_admin,+sys_ptrace"
 _LAB = (*ENTER, "--net", "--mount", "setpriv", f"--inh-caps={_KEPT}", f"--ambient-caps={_KEPT}")
-"""What the tests' own code does here follows the modes of files, as a normal user's does."""
+"""The command of a lab, in which the tests' own code follows the modes of files, as a normal user's does."""
 
 _PR_CAP_AMBIENT, _RAISE, _CLEAR_ALL = 47, 2, 4  # linux/prctl.h
 _NET_ADMIN, _SYS_PTRACE, _SYS_ADMIN = 12, 19, 21  # linux/capability.h

@@ -147,7 +147,7 @@ def docker_members(
     tags: Sequence[str] = ("example/app:1",),
     change_config: Mapping[str, Any] | None = None,
 ) -> list[tuple[str, bytes | str]]:
-    """What Docker wrote before release 25: a directory a layer, a layer that comes twice as a link."""
+    """The archive format of Docker before release 25: a directory per layer, a repeated layer as a link."""
     raw = json.dumps(image_config(archives, config) | dict(change_config or {})).encode()
     name = f"{hashlib.sha256(raw).hexdigest()}.json"
     members: list[tuple[str, bytes | str]] = [(name, raw)]

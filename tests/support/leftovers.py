@@ -1,4 +1,4 @@
-"""What a test run may leave on a machine, listed, so that before and after can be compared."""
+"""Leftovers of a test run on a machine, listed, so that before and after can be compared."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _processes(run: str) -> Iterator[str]:
 
 
 def _pauses() -> Iterator[str]:
-    """What keeps a user namespace for a store of Podman without root, of a test's, in any environment.
+    """The processes that keep a user namespace for a test's store of Podman without root, in any environment.
 
     The user's own is not listed: it stays for the next call.
     """
@@ -79,7 +79,7 @@ def _scratch() -> Iterator[str]:
 
 
 def _engines() -> Iterator[str]:
-    """What engines have. The user's Podman may start a process that stays, which is not of this run."""
+    """The objects of engines. The user's Podman may start a process that stays, which is not of this run."""
     environment = {name: value for name, value in os.environ.items() if name != RUN_MARK}
     for engine in ENGINES:
         if process.find(engine) is None:

@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 from typing import Any, Protocol
 
 TOOLS = ("search", "fetch", "get_issue", "delete_repo", "admin")
-"""What it offers."""
+"""The tools that the server offers."""
 
 
 @dataclass

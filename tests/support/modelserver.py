@@ -56,7 +56,7 @@ class Model:
     keys: list[str] = field(default_factory=list)
     """The headers with keys of requests that have a body."""
     words: str = "The script has ended."
-    """What it says at the end, and to requests without tools."""
+    """The model's text at the end, and for requests without tools."""
 
     @property
     def turns(self) -> list[Turn]:
@@ -66,7 +66,7 @@ class Model:
 
     @property
     def results(self) -> list[str]:
-        """What the agent sent back for each step, as far as it came: its longest conversation."""
+        """The results that the agent sent back, one per step: of its longest conversation."""
         return max(([*turn.results] for turn in self.turns), key=len, default=[])
 
     def answer(self, turn: Turn) -> Answer:

@@ -1,4 +1,4 @@
-"""How models are spoken to, by four formats: Messages, Responses, Chat Completions and generateContent.
+"""The protocols of models, in four formats: Messages, Responses, Chat Completions and generateContent.
 
 Each format reads a request as a `Turn`, and writes an `Answer` as one document or as the events of a stream.
 The shapes are those of Anthropic (platform.claude.com/docs/en/api/messages-streaming), OpenAI
@@ -41,7 +41,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model says: text, or a call of `tool` with arguments, or with text where it has no schema."""
+    """The model's answer: text, or a call of `tool` with arguments, or with text where it has no schema."""
 
     text: str = ""
     tool: str = ""

@@ -54,7 +54,7 @@ _SETUP = {
 
 @dataclass
 class World:
-    """What is out there. `reached` are the addresses of ours that somebody connected to, one a connection."""
+    """The outside network. `reached` are the addresses of ours that were connected to, one per connection."""
 
     reached: list[str] = field(default_factory=list)
     names: dict[str, list[str]] = field(default_factory=dict)

@@ -11,7 +11,7 @@ _SET_DUMPABLE = 4
 
 
 def as_nobody(ask: Callable[[], str]) -> str:
-    """What a function gives another user, or what is wrong."""
+    """The result of a function as another user, or the error."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:

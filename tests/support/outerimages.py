@@ -49,7 +49,7 @@ def outer_host(name: str) -> Iterator[OuterHost]:
 
 
 def archive() -> bytes:
-    """What of the image matters, as an archive."""
+    """The files of the image that matter, as an archive."""
     sink = io.BytesIO()
     runsc = debian13.unpacked("runsc", "usr/bin/runsc") / "usr/bin/runsc"
     files = data_path("images", "gvisor", "files")

@@ -109,7 +109,7 @@ PLANTED = [each for each in CALLS if numbers([each])]
 
 
 def arguments() -> list[str]:
-    """What the program is given: all three tables."""
+    """The program's arguments: all three tables."""
     return numbers([*CALLS, *SAFE, *NO_CALLS])
 
 
@@ -120,7 +120,8 @@ def build(program: Path) -> None:
 
 
 def check(file: Path) -> int:
-    """What a launcher wrote: each planted call once, with the policy's EPERM, and no other; how many."""
+    """Check a launcher's record: each planted call once, with the policy's EPERM, and no other. Give their
+    number."""
     *told, last = map(decode_event, file.read_bytes().splitlines())
     found = [(each.what, each.count) for each in told if isinstance(each, RunDenied)]
     calls = [

@@ -19,7 +19,8 @@ from sandwright.host import collect_host
 from sandwright.watchdog import end_all
 
 INFRA = "localhost/sandwright-infra:1"
-"""What Podman runs to hold a Pod's namespaces; its own is built of a program that Debian's package lacks."""
+"""The image of a Pod's first process, for Podman; its own is built of a program that Debian's package
+lacks."""
 
 _WAIT = "trap 'exit 0' TERM; sleep 600 & wait"
 

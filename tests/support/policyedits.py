@@ -26,7 +26,7 @@ def text(data: Data) -> str:
 
 
 def base() -> Data:
-    """What edits begin with."""
+    """The data that edits begin with."""
     return {
         "schema": 1,
         "method": "bwrap",

@@ -20,7 +20,7 @@ REQUEST = b"GET / HTTP/1.0\r\n\r\n"
 
 @dataclass(frozen=True)
 class PortsPlace:
-    """Where sandboxes are started. `launch` gives the launcher of a policy, by its section `network`."""
+    """A place to start sandboxes. `launch` gives the launcher of a policy, by its section `network`."""
 
     launch: Callable[[str], Path]
     environment: Mapping[str, str]
@@ -63,7 +63,7 @@ def free_port() -> int:
 
 
 def ask(address: str, port: int, sent: bytes = REQUEST) -> bytes:
-    """What a server says; empty where there is none, or it breaks off before it says anything."""
+    """The answer of a server; empty if there is none, or if it breaks off before it answers."""
     said = b""
     with contextlib.suppress(OSError), socket.create_connection((address, port), timeout=WAIT) as end:
         end.sendall(sent)

@@ -36,7 +36,8 @@ def is_there(pid: int) -> bool:
 
 
 def shown(pids: Iterable[int]) -> list[str]:
-    """What processes are, and in which function of the kernel they wait: for messages of failed tests."""
+    """Descriptions of processes, with the function of the kernel they wait in: for messages of failed
+    tests."""
     found = []
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -77,7 +78,7 @@ def command_lines() -> dict[int, bytes]:
 
 
 def naming(mark: str | bytes) -> dict[int, bytes]:
-    """Those that have something among their words."""
+    """The processes with `mark` among their words."""
     sought = mark.encode() if isinstance(mark, str) else mark
     return {pid: words for pid, words in command_lines().items() if sought in words}
 

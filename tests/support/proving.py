@@ -1,4 +1,5 @@
-"""What tests of proofs share: a policy in a project of its own, proved, and what of it is not green."""
+"""Support for tests of proofs: a policy in a project of its own, proved, and its results that are not
+green."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def red(method: str, text: str, project: Path, weaken: Weaken | None, *, runs: b
 
 
 def unwatched(weaken: Weaken, *, walled: bool = False) -> Weaken:
-    """What is weakened, by launchers that don't compare the mounts: they would start nothing of it.
+    """Weakened launchers that don't compare the mounts: otherwise they would start nothing.
 
     `walled`: the second wall stays.
     """

@@ -52,7 +52,7 @@ class Server:
         shutil.copytree(repositories / repository, repositories / other)
 
     def blob(self, digest: str) -> Path:
-        """Where it keeps a blob."""
+        """The path of a blob in the server's storage."""
         algorithm, _, encoded = digest.partition(":")
         return self.storage / "docker/registry/v2/blobs" / algorithm / encoded[:2] / encoded / "data"
 

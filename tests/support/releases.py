@@ -77,7 +77,7 @@ def released(world: World, built: Mapping[str, BuiltImage], name: str = "app", *
 
 
 def supply(world: World) -> Fetcher:
-    """Where a small world has its packages from."""
+    """The supply of packages in a small world."""
     return Fetcher(world.cache, world.mirrors)
 
 

@@ -1,4 +1,4 @@
-"""What config.json may hold, as JSON Schema: those fields of the runtime-spec that our bundles use.
+"""The allowed fields of config.json, as JSON Schema: those of the runtime-spec that our bundles use.
 
 Written from the specification's text; nothing else is let through, so that a misspelt field is found.
 """
@@ -121,5 +121,5 @@ _VALIDATOR = jsonschema.Draft202012Validator(CONFIG)
 
 
 def faults(config: object) -> list[str]:
-    """What is wrong with a configuration, one line a fault."""
+    """The faults of a configuration, one line per fault."""
     return [f"{error.json_path}: {error.message}" for error in _VALIDATOR.iter_errors(config)]

@@ -1,4 +1,4 @@
-"""What the launcher parses, in a program that ends at the first access that is wrong (launcher/harness.c)."""
+"""The launcher's parsers, in a program that ends at the first wrong access (launcher/harness.c)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLAGS = ("-std=gnu11", "-g1", "-O0", "-Wall", "-Wextra", "-Werror", "-fno-saniti
 HARNESS = Path(__file__).parents[1] / "launcher" / "harness.c"
 MORE = tuple(HARNESS.with_name(name) for name in ("recorder.c", "named.c", "tunnelled.c", "relayed.c"))
 INCLUDED = ("main", "utils", "placeholders", "broker", "dns", "record", "paths", "pathnames", "vm_relay")
-"""What the harness replaces or includes."""
+"""The source files that the harness replaces or includes."""
 
 
 def built(
@@ -54,7 +54,7 @@ def _compile(words: Sequence[str], made: Path) -> None:
 
 
 def fed(harness: Path, inputs: Sequence[bytes]) -> list[str]:
-    """What the harness says of each input: a letter that says what it is, and its bytes."""
+    """The harness's answer to each input: a letter for its kind, and its bytes."""
     sent = b"".join(len(each).to_bytes(4, "little") + each for each in inputs)
     ended = subprocess.run([harness], input=sent, capture_output=True, timeout=600, check=False)
     assert ended.returncode == 0, ended.stderr.decode()

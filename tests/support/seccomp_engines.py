@@ -134,7 +134,7 @@ def run_bundle(
 
 
 def runtime_command(runtime: str, state: Path) -> list[str]:
-    """How a runtime is called here. crun refuses hybrid cgroups, so the second hierarchy is hidden from
+    """The command of a runtime here. crun refuses hybrid cgroups, so the second hierarchy is hidden from
     it."""
     command = [runtime, "--root", str(state)]
     if runtime == "crun" and os.path.ismount("/sys/fs/cgroup/unified"):

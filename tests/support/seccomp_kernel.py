@@ -57,8 +57,7 @@ print(json.dumps(found))
 
 
 def ask_kernel(program: Sequence[Instruction], calls: Sequence[tuple[int, tuple[int, ...]]]) -> list[Action]:
-    """What the filter answers to calls of this machine: numbers, with the bit of x32, and arguments 0 to
-    4."""
+    """The filter's answers to calls of this machine: numbers, with the bit of x32, and arguments 0 to 4."""
     asked = [(number, (*arguments[:5], MAGIC)) for number, arguments in calls]
     return [_action(error) for error in run_filters([guarded(program, MAGIC)], asked)]
 

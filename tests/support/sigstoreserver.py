@@ -144,7 +144,7 @@ class Sigstore:
         return f"{note}\n\u2014 log.example {_b64(_id(self.signature_log)[:4] + signature)}\n"
 
     def trust(self) -> dict[str, Any]:
-        """What clients are told: where the services are, and whom to trust."""
+        """The clients' trust root: the addresses of the services, and the trusted certificates."""
         since = {"validFor": {"start": "2020-01-01T00:00:00Z"}}
         service = {"majorApiVersion": 1, "operator": "example", **since}
         chain = {"certificates": [{"rawBytes": _b64(self.authority.public_bytes(Encoding.DER))}]}

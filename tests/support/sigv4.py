@@ -37,7 +37,7 @@ def now(**offset: float) -> str:
 
 @dataclass(frozen=True)
 class Signed:
-    """What is signed, in the words of AWS's description."""
+    """The signed request, in the words of AWS's description."""
 
     method: str = "GET"
     path: str = "/bucket/name"

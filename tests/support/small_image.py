@@ -66,7 +66,7 @@ class SmallImage:
         return StartableImage("small", self.platform, directory, self._write_archive)
 
     def expected(self, **changes: Any) -> GuestExpectation:
-        """What a start of it must show."""
+        """The expected view of a started container."""
         plain: dict[str, Any] = {
             "platform": self.platform,
             "uid": UID,
@@ -176,7 +176,7 @@ def runtime_config(rootfs: Path) -> dict[str, Any]:
 
 
 def _libraries(files: set[Path]) -> set[Path]:
-    """What the dynamic linker maps for them: absolute paths in the output of ldd."""
+    """The files that the dynamic linker maps for them: absolute paths in the output of ldd."""
     binaries = [file for file in files if file.suffix != ".py"]
     printed = process.run("ldd", *binaries, env={}, check=False).text
     return {Path(word) for word in printed.split() if word.startswith("/") and not word.endswith(":")}

@@ -49,7 +49,7 @@ class Rule:
 
 @dataclass
 class Content:
-    """What the registry has: blobs and manifests by digest, tags, uploads under way."""
+    """The registry's content: blobs and manifests by digest, tags, uploads under way."""
 
     blobs: dict[str, bytes] = field(default_factory=dict)
     manifests: dict[str, tuple[str, bytes]] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Handler(QuietHandler):
         return b"".join(held)
 
     def honest(self) -> None:
-        """What a good registry does."""
+        """Answer as a good registry does."""
         path, _, query = self.path.partition("?")
         fields = dict(urllib.parse.parse_qsl(query))
         if path == "/v2/":

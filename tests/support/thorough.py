@@ -1,4 +1,4 @@
-"""What a run tries by default, and what only `invoke test --thorough` has time for."""
+"""The tests of a default run, and those that only `invoke test --thorough` has time for."""
 
 from __future__ import annotations
 

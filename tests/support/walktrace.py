@@ -14,7 +14,7 @@ from types import FrameType
 from typing import NoReturn
 
 FORMS = {"RunRequest", "MergedPolicy", "ResolvedPolicy", "Rendered", "CachedSandbox"}
-"""What stands for the whole request on its way, one after the other."""
+"""The forms of the whole request on its way, one after the other."""
 
 SLOW = {"jinja2", "logging", "uuid"}
 """Modules that a first run of bwrap needs nothing of."""

@@ -154,7 +154,7 @@ _PROGRAMS = {each.name: each for each in (LAUNCH, LAUNCH_INIT, LAUNCH_VM)}
 _EDITS: dict[bytes, tuple[tuple[str, str, str], ...]] = {
     each.path("linux/amd64").read_bytes(): () for each in _PROGRAMS.values()
 }
-"""What was changed in the sources of each program."""
+"""The edits in the sources of each program."""
 
 
 def edited(program: PrebuiltProgram, edits: tuple[tuple[str, str, str], ...]) -> bytes:

@@ -46,7 +46,7 @@ class Review:
         return any(f"{path}/".startswith(f"{self.project}/{each}/") for each in self.hidden)
 
     def changes(self) -> list[Change]:
-        """What the copy has that differs."""
+        """The changes in the copy."""
         return changes(self.workspace)
 
     def kinds(self) -> dict[str, str]:
@@ -63,7 +63,7 @@ class Review:
 
 
 def work(review: Review) -> None:
-    """What a run does: every kind of change."""
+    """The work of a run: every kind of change."""
     review.write(
         a="old a", mode="#!/bin/sh", gone="gone", deep__dir__f="f", becomes="a file", d__x="x", d__y="y"
     )

@@ -76,7 +76,7 @@ def test_it_hears_its_control_alone(listener: Listener) -> None:
 
 
 def test_it_hears_the_sandbox(listener: Listener) -> None:
-    """Whatever the sandbox's own answer says."""
+    """The listener decides, whatever the sandbox's own answer is."""
     probe = _remote_probe(listener, "net.outside", CONTROL)
     listener.notify(_word(probe.steps[0]))
     found = judge(probe, "kubernetes", (OK, REFUSED))

@@ -1,4 +1,4 @@
-"""How a sandbox is asked that is alive, and what is said of one that doesn't answer."""
+"""The questions to a running sandbox, and the verdict on one that doesn't answer."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def test_faulty_promises(text: str, message: str, tmp_path: Path) -> None:
 
 
 def test_promises_that_there_are_not() -> None:
-    with pytest.raises(UsageError, match="there ship those of bubblewrap, codex, docker"):
+    with pytest.raises(UsageError, match="shipped are those of bubblewrap, codex, docker"):
         read_promises("/nonexistent/promises.yaml")
 
 

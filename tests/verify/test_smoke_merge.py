@@ -1,4 +1,4 @@
-"""What earlier runs saw stays in the report for as long as it holds."""
+"""Results of earlier runs stay in the report for as long as they hold."""
 
 from __future__ import annotations
 

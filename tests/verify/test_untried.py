@@ -1,4 +1,4 @@
-"""What `verify` makes of each finding of a preflight, for each method: a skip or a failure."""
+"""The result of `verify` for each finding of a preflight, for each method: a skip or a failure."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_gvisor_in_a_container(
     lacking: tuple[Preflight | None, SandwrightError | None, Code, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is missing is said at once: it was dropped, as what can't be taken was false, and tried."""
+    """A missing requirement is reported at once: it used to be ignored as false, and a start was tried."""
     dead, error, code, said = lacking
     monkeypatch.setattr(engine, "dead", lambda _: dead)
     monkeypatch.setattr(outer.OuterGvisor, "_load_image", lambda *_: None)

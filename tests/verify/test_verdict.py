@@ -1,4 +1,4 @@
-"""How verdicts add up: only what was tried counts, and the worst of it decides."""
+"""The sum of verdicts: only tried probes count, and the worst of them decides."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def secrets(tmp_path: Path) -> Callable[..., list[ProbeOutcome]]:
 
 
 def _red(found: Sequence[ProbeOutcome]) -> dict[str, str]:
-    """Those that are not green, with their evidence; all of them must have been judged."""
+    """The outcomes that are not green, with their evidence; all of them must have been judged."""
     assert {each.probe for each in found} == ALL
     return {each.probe: each.evidence for each in found if each.verdict is not Verdict.PASS}
 

@@ -218,11 +218,11 @@ CHANGES: dict[str, tuple[Weaken | Granted, str]] = {
 
 
 ONLY_ROOT = {"processes/kernel-settings"}
-"""What only root could do without the restriction: the files in /proc/sys are root's."""
+"""The probes whose attempts need root without the restriction: the files in /proc/sys are root's."""
 
 
 ALONE = {"dropped capabilities", "the namespace of processes", "the private temporary directory"}
-"""What changes the place of other probes, too."""
+"""The edits that change the place of other probes, too."""
 
 
 def _less(names: Iterable[str]) -> Weaken:
@@ -297,7 +297,7 @@ RUNS: dict[str, tuple[Weaken, str]] = {
 }  # fmt: skip
 
 UNWATCHED = {"lifecycle/denied-later"}
-"""What is red without the watch, which would start nothing that is weakened."""
+"""The probes that are red without the watch, which would start nothing that is weakened."""
 
 
 @pytest.mark.parametrize(("change", "red"), RUNS.values(), ids=RUNS)

@@ -304,7 +304,7 @@ ENGINE: dict[str, tuple[Weaken, str]] = {
 @pytest.mark.needs("docker", "cc")
 @pytest.mark.parametrize("names", together(ENGINE), ids=group_id)
 def test_options_less_of_an_engine(names: list[str], prove_with: Prove) -> None:
-    """What else turns red hangs on the engine; nothing of other families does, but who one is."""
+    """The engine may turn further probes red, but only in the same families and in `processes`."""
     red = probes(ENGINE, names)
     found = set(prove_with("docker", PLAIN, several(*(ENGINE[name][0] for name in names))))
     assert red <= found

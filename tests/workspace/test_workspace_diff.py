@@ -119,7 +119,7 @@ def test_patch_makes_the_new_text_of_the_old_one(old: list[bytes], new: list[byt
 
 
 def _patched(old: list[bytes], diff: list[bytes]) -> list[bytes]:
-    """What patch(1) makes: every line is where its hunk says."""
+    """The output of patch(1): every line is where its hunk says."""
     made, at = [], 0
     for number, line in enumerate(diff):
         if line.startswith(b"@@"):

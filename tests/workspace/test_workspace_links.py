@@ -1,4 +1,4 @@
-"""What is held back behind links: a change at a link's target is one at the link, too.
+"""Changes behind links are held back: a change at a link's target is one at the link, too.
 
 Tests of workspace/links.py, with workspace/withheld.py.
 """

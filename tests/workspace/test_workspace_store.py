@@ -1,4 +1,4 @@
-"""Where workspaces are, how they are listed and locked, and that another name is another workspace.
+"""The directories of workspaces, their list and their locks; another name is another workspace.
 
 Tests of workspace/store.py.
 """

@@ -1,4 +1,4 @@
-"""Which changes of a review workspace `apply` holds back.
+"""Changes of a review workspace that `apply` holds back.
 
 Tests of workspace/withheld.py: hooks, settings of editors and agents, links that lead out, odd names.
 """

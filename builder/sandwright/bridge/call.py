@@ -133,7 +133,7 @@ def serve_call(connection: socket.socket, number: int, context: Context) -> None
         context.audit.write("protocol", why=str(error), **event)
         _send_final_frame(connection, frames.encode_refusal(NO_BRIDGE, f"not the bridge's protocol: {error}"))
     except Full:
-        why = "the log of this session is full, and what is not written down is not run; begin another"
+        why = "the log of this session is full, and no call runs without an entry; start another session"
         _send_final_frame(connection, frames.encode_refusal(NO_BRIDGE, why))
     except (ToolMissing, CommandFailed, OSError) as error:
         context.audit.write("failed", why=context.audit.masked(str(error)), **event)
@@ -170,7 +170,7 @@ def _decode_request(frame: Frame, reader: frames.FrameReader) -> frames.CallRequ
 
 
 def _peer_fault(connection: socket.socket, uids: tuple[int, ...]) -> str:
-    """Why a connection is not from the sandbox; one over the sandbox's loopback always is."""
+    """The reason why a connection is not from the sandbox; over the sandbox's loopback there is none."""
     if connection.family != socket.AF_UNIX:
         return ""
     if hasattr(socket, "SO_PEERCRED"):

@@ -113,7 +113,7 @@ class Configuration:
 
     @classmethod
     def from_json(cls, text: bytes) -> Configuration:
-        """Read what `to_json` wrote."""
+        """Decode the output of `to_json`."""
         data: dict[str, Any] = strictjson.loads_record(text.decode("utf-8", "surrogateescape"))
         programs = {
             name: ShimProgram(each["path"], tuple(map(_command, each["allow"])), each["secrets"])

@@ -40,7 +40,7 @@ DEFAULT_USERNAME = "x-access-token"
 """The user name that GitHub accepts with a token; other servers accept any."""
 
 READERS = 4
-"""How many repositories are read at once: the list of refs of each takes memory."""
+"""The number of repositories that are read at once: the list of refs of each takes memory."""
 
 _HELPER = r"""!printf 'username=%s\npassword=%s\n' "$SANDWRIGHT_USERNAME" "$SANDWRIGHT_PASSWORD" #"""
 
@@ -161,8 +161,9 @@ class Git:
                 return remote
         names = ", ".join(f"{each.name} ({each.push})" for each in remotes.values()) or "none"
         raise Refused(
-            f"{quote_words([name])} is no remote that the bridge knows; it knows those that it found at its"
-            f" start, by https, without a password, in a configuration that no sandbox could write: {names}"
+            f"{quote_words([name])} is no remote that the bridge knows; it knows the remotes that it found "
+            f"at its start, by https, without a password, in a configuration that no sandbox could write: "
+            f"{names}"
         )
 
     def deliver(self, job: Job) -> None:

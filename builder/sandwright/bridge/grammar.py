@@ -196,7 +196,7 @@ def _find_form(profile: ProgramProfile, arguments: Sequence[str]) -> CommandForm
 
 
 def _why_never(profile: ProgramProfile, arguments: Sequence[str]) -> str:
-    """Why a sub-command is not in a profile, if the reason is recorded."""
+    """The reason why a sub-command is not in a profile, if it is recorded."""
     fitting = (name for name in profile.never if tuple(arguments[: len(name.split())]) == tuple(name.split()))
     return profile.never.get(max(fitting, key=len, default=""), "")
 
@@ -206,8 +206,8 @@ def _check_plain_words(checked_from: int, arguments: Sequence[str]) -> Iterator[
     for index, word in enumerate(arguments):
         if index >= checked_from and not is_plain_word(word):
             raise Refused(
-                f"{quote_words([word])!r}: without a profile of the program, `*` is plain words only; "
-                "what else is meant has to stand in the policy"
+                f"{quote_words([word])!r}: without a profile of the program, `*` stands for plain words "
+                "only; list other arguments in the policy"
             )
         yield word
 

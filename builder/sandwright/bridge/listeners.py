@@ -47,7 +47,7 @@ def receive_listener(channel: socket.socket, public: Path) -> socket.socket | No
 
 
 def _listener_fault(fds: list[int]) -> str:
-    """Why a passed descriptor is not a listener on the loopback of a network other than the host's."""
+    """The reason why a passed descriptor is no loopback listener of a network other than the host's."""
     if len(fds) != 1 or not stat.S_ISSOCK(os.fstat(fds[0]).st_mode):
         return "no socket"
     with socket.socket(fileno=os.dup(fds[0])) as listener:

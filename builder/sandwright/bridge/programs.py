@@ -104,6 +104,6 @@ def host_variables(environment: Mapping[str, str], sandbox: Reach) -> dict[str, 
     for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
         if name in found and sandbox.writes(str(Path(found[name]).absolute())):
             raise UsageError(
-                f"{name}: {found[name]} may be written by the sandbox: it would say whom to trust"
+                f"{name}: {found[name]} may be written by the sandbox, which could then choose whom to trust"
             )
     return found

@@ -35,7 +35,7 @@ SIGNALS: Mapping[int, signal.Signals] = {
 """The signals that a shim may send, by their numbers in the protocol."""
 
 End = Literal["exit", "time", "output", "input", "gone", "protocol", "stopped"]
-"""Why a call ended: by itself, by a limit, or by its shim or the bridge."""
+"""The reason for a call's end: by itself, by a limit, or by its shim or the bridge."""
 
 _DRAIN = 0.2
 """Seconds to wait for output of an ended program's children."""
@@ -94,7 +94,7 @@ class Pump:
 
     @property
     def redacted(self) -> int:
-        """How often a secret was masked."""
+        """The number of masked secrets."""
         return sum(redactor.found for redactor in self._redactors.values())
 
     def run(self) -> End:

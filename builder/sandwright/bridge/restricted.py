@@ -24,7 +24,7 @@ _PROXIES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 
 @dataclass(frozen=True)
 class RestrictedGit:
-    """How git is started: `by` are the launcher and the file of the filter, None without Landlock."""
+    """The start of git: `by` are the launcher and the file of the filter, None without Landlock."""
 
     by: tuple[str, str] | None
 

@@ -36,7 +36,7 @@ _NOT_IN_SECRETS = re.compile(r"[\s\x00-\x1f\x7f\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class Reach:
-    """Which paths of the host the sandbox can read, and which it can write."""
+    """The paths of the host that the sandbox can read, and those that it can write."""
 
     reads: Callable[[str], bool]
     writes: Callable[[str], bool]
@@ -152,7 +152,7 @@ class Redactor:
 
 
 def _beginning(secret: bytes, data: bytes) -> int:
-    """How many bytes at the end of the data may begin a secret."""
+    """The number of bytes at the end of the data that may begin a secret."""
     tail = data[-len(secret) + 1 :] if len(secret) > 1 else b""
     first = tail.find(secret[:1])
     while first >= 0:

@@ -93,7 +93,7 @@ def _parse_tag(data: bytes) -> SignedPayload:
 
 
 def _payload_fault(data: bytes, expected: tuple[str, ...]) -> str:
-    """Why a text is not a commit or tag, by its headers."""
+    """The reason why a text is not a commit or tag, by its headers."""
     head = data.partition(b"\n\n")[0].decode(errors="replace")
     names = [line.partition(" ")[0] for line in head.split("\n") if not line.startswith(" ")]
     if names[:1] != [expected[0]]:

@@ -203,7 +203,7 @@ def check_objects(payload: SignedPayload, found: Mapping[str, tuple[str, bytes]]
             raise Refused(f"{name} is a {what}, and no {kind}")
         hashed = hashlib.sha256 if len(name) == 64 else hashlib.sha1
         if hashed(f"{what} {len(content)}\0".encode("ascii") + content).hexdigest() != name:
-            raise Refused(f"{kind} {name} is not what its name says")
+            raise Refused(f"{kind} {name} does not match its digest")
 
 
 def check_signature(key: CommitKey, done: process.Result) -> None:

@@ -1,4 +1,4 @@
-"""What a change of a policy newly allows and newly denies, for each method, and that it does so.
+"""The accesses that a change of a policy newly allows or denies, for each method, and attempts of both.
 
 `policies` reads the two policies, `questions` lists what to ask about them, `compare` asks, `report` writes
 the result, `stage` and `trial` attempt it in real sandboxes, and `witness` judges the answers.

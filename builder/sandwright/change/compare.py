@@ -15,7 +15,7 @@ from sandwright.policy.provenance import PolicySource
 from sandwright.policy.resolved import ResolvedPolicy
 
 POLICY = "policy"
-"""Beside the methods: what the policy itself says, whatever enforces it."""
+"""The row of the policy itself beside those of the methods, apart from any enforcement."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class PolicyDifference:
 
     @property
     def widened(self) -> int:
-        """How many changes let more through."""
+        """The number of changes that let more through."""
         return sum(each.widened for each in self.cases) + sum(each.widened is True for each in self.settings)
 
     @property
     def narrowed(self) -> int:
-        """How many changes let less through."""
+        """The number of changes that let less through."""
         return sum(not each.widened for each in self.cases) + sum(
             each.widened is False for each in self.settings
         )
@@ -120,7 +120,7 @@ def _case_changes(
     methods: Sequence[str],
     switched: Sequence[tuple[str, str]],
 ) -> Iterator[CaseChange]:
-    """What of one case differs: a change in each direction, with the methods of which it is so."""
+    """The differences for one case: at most one change in each direction, with the methods concerned."""
     found: dict[bool, list[str]] = {True: [], False: []}
     if one.answer.allowed != other.answer.allowed:
         found[other.answer.allowed].append(POLICY)
@@ -149,7 +149,7 @@ def _decides(row: Row) -> bool:
 def _differing_rules(
     case: Case, one: Comparison, other: Comparison, rows: tuple[Row, Row] | None
 ) -> tuple[str, str]:
-    """Which rules decide. Where the policies say the same, what the methods say."""
+    """The rules that decide: those of the policies, or if these agree, those of the methods."""
     if rows is not None:
         return rows[0].because, rows[1].because
     one_text, other_text = (_ground(case, each.answer.ground.text) for each in (one, other))

@@ -1,4 +1,4 @@
-"""Brings changes together for a reader: what lies below a path that changed too, and what changed alike."""
+"""Groups changes for a reader: paths below a changed directory, and paths with the same change."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def both_policies_cases(policies: Sequence[ResolvedPolicy]) -> tuple[Case, ...]:
 
 
 _PATH_QUESTIONS: tuple[Question, ...] = ("read", "write")
-"""What can be read can be executed."""
+"""The question about reading stands for executing too: a readable file can be executed."""
 
 
 def paths(policies: Sequence[ResolvedPolicy]) -> tuple[str, ...]:

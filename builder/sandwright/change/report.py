@@ -1,4 +1,4 @@
-"""What differs between two policies, as text, Markdown for pull requests, JSON and SARIF."""
+"""The report on the difference of two policies, as text, Markdown for pull requests, JSON and SARIF."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RULES: Mapping[bool | None, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class ChangeReport:
-    """A comparison with the names of the policies, and what was seen of it in sandboxes.
+    """A comparison with the names of the policies, and the observations in sandboxes.
 
     `old` and `new` are as the command line names them. `witnesses` are in the order of the changes, none
     where nothing was attempted.

@@ -1,4 +1,4 @@
-"""What differs between two policies that is no answer to a question: limits, shims, rights, methods."""
+"""Differences of two policies that no question covers: limits, shims, rights, methods."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.values import pattern_covers
 
 _ANSWERED = ("connects to", OTHER_METHOD)
-"""What the cases ask about, and methods, which have no order here."""
+"""Settings that the questions cover, and methods, which have no order here."""
 
 
 _VERBS = {"read": "reads", "write": "writes", "env": "passes"}
-"""By question: what a loosening says of the answer."""
+"""By question: the verb of a loosening."""
 
 
 @dataclass(frozen=True)

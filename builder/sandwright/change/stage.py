@@ -24,7 +24,7 @@ from sandwright.runtime.probe import own_probe
 
 @dataclass(frozen=True)
 class Stage:
-    """Where attempts are made. `word` is in every planted file.
+    """A directory tree in which attempts are made. `word` is in every planted file.
 
     `places` are the user's project and home, each with where it is here. `hidden` is for what the host
     executes or obeys: another sandbox may write below `root`.
@@ -57,7 +57,7 @@ class Stage:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a launcher gets: nothing of the caller's but the way to programs."""
+        """The launcher's environment: of the caller's variables only PATH is passed on."""
         path = os.environ.get("PATH", os.defpath)
         return {"PATH": path, "HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.state)}
 

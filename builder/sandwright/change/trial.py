@@ -63,7 +63,7 @@ def trial_method(methods: Sequence[str]) -> str:
 def witnesses(
     pair: PolicyPair, real: Sequence[ResolvedPolicy], found: PolicyDifference, method: str
 ) -> tuple[Witness, ...]:
-    """A witness for each change of a method or of what the policy says, in the order of the changes.
+    """A witness for each change of a method or of the policy's own answer, in the order of the changes.
 
     `real` are both policies on this host. Nothing of the user's is touched: attempts are made in a home and a
     project that are planted for them. Raise what starting the method raises.
@@ -84,7 +84,7 @@ def witnesses(
 
 @dataclass
 class _Trial:
-    """Both policies on a stage, with what listens on the host."""
+    """Both policies on a stage, with the listeners on the host."""
 
     stage: Stage
     policies: tuple[ResolvedPolicy, ResolvedPolicy]
@@ -94,7 +94,7 @@ class _Trial:
     questions: list[MethodQuestions] = field(init=False)
     proxies: list[Proxy | None] = field(default_factory=list)
     refused: str = ""
-    """Why no sandbox can be started."""
+    """The reason why no sandbox can be started."""
 
     def __post_init__(self) -> None:
         self.questions = [questions(each, [self.method]) for each in self.policies]
@@ -117,14 +117,14 @@ class _Trial:
                 yield judged(made, case, next(pairs), self.stage.word)
 
     def _staged_case(self, case: Case) -> Case | None:
-        """The case on the stage; None for what has no place there."""
+        """The case on the stage; None for a case that has no place there."""
         if not case.subject.startswith("/"):
             return case
         moved = self.stage.moved(case.subject)
         return None if moved is None else replace(case, subject=moved)
 
     def _trial_obstacle(self, change: CaseChange, case: Case | None) -> str:
-        """Why a change can't be attempted; empty where it can."""
+        """The reason why a change can't be attempted; empty when it can."""
         if self.refused:
             return self.refused
         if case is None:
@@ -139,7 +139,7 @@ class _Trial:
         return ""
 
     def _why_not_attempted(self, case: Case) -> str:
-        """What this program makes no attempt of."""
+        """The reason why this program does not attempt a case; empty if it does."""
         match case.question:
             case "syscall" if any(each.process.sandbox_root for each in self.policies):
                 return "with process.sandbox_root no calls are attempted, as they would be root's"

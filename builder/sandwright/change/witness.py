@@ -1,4 +1,4 @@
-"""What was seen of a change when it was attempted, and what the answers show."""
+"""The observations of attempts at a change, and the verdict on each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Seen = Literal["seen", "not seen", "contradicted"]
 `contradicted`: both were seen, and not so. `not seen`: nothing was tried, or the answers decide nothing."""
 
 FILTERED = ("EPERM", "ENOSYS", "EACCES", "EAFNOSUPPORT", "SIGSYS")
-"""What a filter of system calls answers."""
+"""The results of a system call that a filter denied."""
 
 
 @dataclass(frozen=True)

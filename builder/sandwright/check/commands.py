@@ -33,7 +33,7 @@ from sandwright.runtime.sessions import Sessions
 from sandwright.watchdog import Ended, runtime_environment
 
 NAMES = ("runc", "crun", "runsc", "bwrap")
-"""Those that start a bundle; engines want an archive of an image of ours."""
+"""The runtimes that start a bundle; engines need an archive of one of our images."""
 
 LIMIT = 60.0
 """Seconds for one command."""
@@ -99,7 +99,7 @@ def _unpack_directory() -> Iterator[Path]:
 
 
 def _faults(tests: StructureTests) -> tuple[list[ImageFinding], list[CommandTest]]:
-    """What of the tests can't be done as it is written; and those that can be run."""
+    """The faults of the tests as they are written, and the tests that can be run."""
     if not tests.commands:
         return [], []
     found = [ImageFinding(RULE, "commandTests", fault) for fault in tests.options.faults()]
@@ -112,7 +112,7 @@ def _faults(tests: StructureTests) -> tuple[list[ImageFinding], list[CommandTest
 
 
 def _commands_user(image: Image, tests: StructureTests, folder: Path) -> ExecUser:
-    """Whom the commands are to run as. Raise what unpacking raises, and BuildError for an unknown user."""
+    """The user for the commands. Raise the errors of unpacking, and BuildError for an unknown user."""
     rootfs = unpacked(image, folder / "rootfs", rootless=os.geteuid() != 0)
     with Root(rootfs.path) as root:
         named = tests.options.user or convert.user(convert.image_section(image.config))
@@ -122,7 +122,7 @@ def _commands_user(image: Image, tests: StructureTests, folder: Path) -> ExecUse
 def _why_not_started(
     ready: ReadyRuntime | MissingRuntime, image: Image, tests: StructureTests, folder: Path
 ) -> str:
-    """Why a runtime can't start the commands; empty when it can, or each of them will say why not."""
+    """The reason why a runtime can't start the commands; empty when it can, or when each fails alone."""
     if isinstance(ready, MissingRuntime):
         return ready.describe()
     try:
@@ -150,7 +150,7 @@ def _bundle(image: Image, tests: StructureTests, test: CommandTest, folder: Path
 def _judge_command(
     test: CommandTest, runtime: str, session: Session, platform: str, bundle: Callable[[], Path]
 ) -> Iterator[ImageFinding]:
-    """What of one command doesn't hold; one that can't be started fails alone."""
+    """The failed expectations of one command; one that can't be started fails alone."""
     name = f"{test.name} ({runtime})"
     try:
         subject = StartableImage(test.name, platform, bundle(), _no_archive)

@@ -58,7 +58,7 @@ _CONFIG: Mapping[str, _Type] = {
     **dict.fromkeys(("Volumes", "ExposedPorts"), _mapping),
     "Labels": _labelled,
 }
-"""Fields by what they have to be, if they are not null."""
+"""Fields by their type, if they are not null."""
 
 
 def check_configuration(image: Image, contents: ImageContents) -> Iterator[ImageFinding]:

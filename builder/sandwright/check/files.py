@@ -51,7 +51,7 @@ class AccountLine:
 def check_files(
     contents: ImageContents, elves: Mapping[bytes, Elf], architecture: str
 ) -> Iterator[ImageFinding]:
-    """All findings of rules `files/…`. `elves`: what ELF files say of themselves, by the layer's path."""
+    """All findings of rules `files/…`. `elves`: the contents of ELF headers, by the layer's path."""
     tree = contents.tree
     yield from _check_merged_usr(tree)
     yield from _check_accounts(tree)
@@ -116,7 +116,7 @@ def _check_accounts(tree: FileTree) -> Iterator[ImageFinding]:
 
 
 def _password(where: str, name: str, password: str) -> Iterator[ImageFinding]:
-    """What the second field of passwd(5) or shadow(5) gives away."""
+    """Findings on the second field of passwd(5) or shadow(5)."""
     if not password:
         yield ImageFinding("files/no-password", where, f"{name} has no password, and needs none")
     elif password != _ELSEWHERE and not password.startswith(_LOCKED):

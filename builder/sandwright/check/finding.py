@@ -88,7 +88,7 @@ class ImageFinding:
 
     @property
     def severity(self) -> Severity:
-        """How bad it is: that of its rule."""
+        """The severity of the finding's rule."""
         return RULES[self.rule].severity
 
     def __str__(self) -> str:

@@ -113,7 +113,7 @@ def _content_filter(tests: Sequence[StructureTests]) -> Callable[[bytes], bool]:
 def _contents(
     image: Image, layers_read: LayersRead, tests: Sequence[StructureTests], is_read: Callable[[bytes], bool]
 ) -> ImageContents:
-    """The image's files, with the content of those asked about; what links lead to takes a second reading."""
+    """The image's files, with the content of tested ones; files behind links take a second reading."""
     contents = merge_layers(layers_read.entries)
     tested_paths = frozenset[bytes]().union(*(each.paths() for each in tests))
     named = [*tested_paths, *(path for path in contents.files if any(each.asks(path) for each in tests))]

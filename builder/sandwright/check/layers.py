@@ -74,7 +74,7 @@ class _Below:
             raise ArchiveRefused(f"directories that no member speaks of have names of {self.implied} bytes")
 
     def read(self, reader: TarReader) -> None:
-        """Take what a layer had off the limits."""
+        """Subtract a layer's bytes and entries from the limits."""
         self.limits = replace(
             self.limits, bytes=self.limits.bytes - reader.bytes, entries=self.limits.entries - reader.entries
         )
@@ -182,7 +182,7 @@ class _Look:
             yield self._finding("layer/case", entry, f"differs from {show(other)} in case alone")
 
     def _check_mode(self, entry: TarEntry) -> Iterator[ImageFinding]:
-        """What a mode gives away: also that of a hard link, which Docker gives to the file itself."""
+        """Findings on a mode: also that of a hard link, which Docker applies to the file itself."""
         if entry.kind is EntryKind.SYMLINK:
             return
         file = entry.kind in (EntryKind.FILE, EntryKind.HARDLINK)
@@ -204,7 +204,7 @@ class _Look:
     def _search_content(
         self, entry: TarEntry, reader: TarReader, scratch: IO[bytes]
     ) -> Generator[ImageFinding, None, bytes | None]:
-        """Search the beginning for secrets, and keep what an ELF file says of itself. Give wanted content."""
+        """Search the beginning for secrets, and keep an ELF file's header data. Give wanted content."""
         if entry.kind is not EntryKind.FILE:
             return None
         retained = self.keep(entry.path)
@@ -227,7 +227,7 @@ class _Look:
     def _read_program_headers(
         self, entry: TarEntry, reader: TarReader, chunks: Iterator[bytes], scratch: IO[bytes]
     ) -> None:
-        """Keep what an ELF file says of itself."""
+        """Keep the data of an ELF file's headers."""
         scratch.seek(0)
         scratch.truncate()
         for chunk in chunks:

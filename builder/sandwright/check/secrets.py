@@ -31,7 +31,7 @@ FILES: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
         (rb"(?:.*/)?\.env(?:\.(?:local|production|development))?", "variables of an application"),
     )
 )
-"""Patterns of whole paths, and what programs keep there."""
+"""Patterns of whole paths, with the kind of secret that programs keep there."""
 
 TOKENS: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], str], ...] = tuple(
     (marks, re.compile(pattern), what)
@@ -61,7 +61,7 @@ TOKENS: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], str], ...] = tuple(
 
 
 def _by_first_byte(marks: Iterable[bytes]) -> Mapping[int, re.Pattern[bytes]]:
-    """Patterns for marks, by their first byte: re searches fast for what begins with a certain one."""
+    """Patterns for marks, by their first byte: re searches fast for a certain first byte."""
     grouped: dict[int, list[bytes]] = {}
     for mark in marks:
         grouped.setdefault(mark[0], []).append(re.escape(mark))
@@ -99,7 +99,7 @@ def secrets_in(content: bytes) -> Iterator[str]:
 
 
 def secret_variable(name: str, value: str) -> str:
-    """Why a variable counts as a secret; empty when it doesn't."""
+    """The reason why a variable counts as a secret; empty when it doesn't."""
     for what in secrets_in(value.encode("utf-8", "surrogatepass")):
         return f"its value is {what}"
     if _LOGIN.search(value):

@@ -86,7 +86,7 @@ class CommandTest:
         return (*self.command, *self.args) if any(self.command) else ()
 
     def faults(self) -> Iterator[str]:
-        """Why it can't be run as it is written."""
+        """The reasons why the test can't be run as it is written."""
         if not self.name:
             yield "it has no name"
         if not self.argv:
@@ -150,7 +150,7 @@ class MetadataTest:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How commands are started. `privileged`, terminals, capabilities and mounts are not supported."""
+    """The options for commands. `privileged`, terminals, capabilities and mounts are not supported."""
 
     user: Word = ""
     privileged: bool = False

@@ -62,7 +62,7 @@ def account_remove(*, project: str = ".", yes: bool = False) -> int:
 
 
 def _carry_out(plan: AccountPlan, *, yes: bool, nothing: str) -> int:
-    """Show what a plan does; with `yes`, do it. Give the exit status."""
+    """Show the actions of a plan; with `yes`, execute them. Give the exit status."""
     if not plan.steps:
         console.line(nothing)
         return 0

@@ -1,4 +1,4 @@
-"""What the options of several commands name: files, built images, lists of names, a date."""
+"""Decoders of options that several commands have: files, built images, lists of names, a date."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sandwright.reading import open_named
 from sandwright.resources import in_checkout
 
 MAX_BYTES = 16 << 20
-"""How much of a profile is read; the largest real one is a hundredth of that."""
+"""The bytes of a profile that are read at most; the largest real one is a hundredth of that."""
 
 
 def read_file(file: str) -> bytes:

@@ -30,12 +30,12 @@ MOST_BYTES = 64 << 20
 """Of all files in a directory of artifacts together, as a stranger may have put them there."""
 
 _BESIDE = (".gitignore", "policy.schema.json")
-"""What `init` and `render` write beside the directories of methods."""
+"""Files that `init` and `render` write beside the directories of methods."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What rendering changes in a directory.
+    """The changes that rendering makes in a directory.
 
     `written` are files that are missing or differ. `removed` are those that an earlier rendering wrote and
     this one does not. `strange` are others, which are left alone.
@@ -71,7 +71,7 @@ class Changes:
 
 
 def changes(rendered: Rendered, directory: Path) -> Changes:
-    """How a directory differs from the rendered artifacts. Raise UsageError for a symbolic link."""
+    """The differences of a directory from the rendered artifacts. Raise UsageError for a symbolic link."""
     digests = {artifact.name: artifact.digest for artifact in rendered.artifacts}
     document = {"method": rendered.method, "artifacts": digests}
     manifest = json_artifact(MANIFEST, document, "digests of the artifacts")

@@ -17,7 +17,7 @@ from sandwright.rootfs.minimal.minimal import MinimalBundle, MinimalOptions, wri
 from sandwright.rootfs.minimal.trial import try_minimal
 
 SHOWN = 20
-"""How many open questions are printed; `why.json` has them all."""
+"""The number of open questions that are printed; `why.json` has them all."""
 
 
 def bundle(

@@ -82,7 +82,7 @@ def _compare_policies(
 
 
 def _judge(report: ChangeReport) -> None:
-    """Raise what the command ends with."""
+    """Raise the error with which the command ends."""
     wrong = [each for each in report.witnesses if each.verdict == "contradicted"]
     if wrong:
         raise VerdictError(f"a sandbox did not behave as predicted: {'; '.join(map(str, wrong[:3]))}")

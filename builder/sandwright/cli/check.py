@@ -85,14 +85,14 @@ def lint_image(
 
 @dataclass(frozen=True)
 class _Scanner:
-    """A database of vulnerabilities, and what is stated about them."""
+    """A database of vulnerabilities, and the statements about them."""
 
     database: OsvDatabase
     statements: Sequence[Vex]
 
 
 def _scanner(database: str, files: Sequence[str]) -> _Scanner | None:
-    """What `--vulnerabilities` and `--vex` name. Raise IntegrityError for a statement that has expired."""
+    """The scanner for `--vulnerabilities` and `--vex`. Raise IntegrityError for an expired statement."""
     if not database:
         if files:
             raise UsageError("--vex is for --vulnerabilities; give that too")

@@ -86,7 +86,7 @@ def _first_choices(command: Command) -> tuple[str, ...]:
 
 
 def _completion_words(command: Command) -> str:
-    """What completes a word that is no option: the choices of the first argument, or files."""
+    """The shell code that completes a word that is no option: the first argument's choices, or files."""
     words = _first_choices(command)
     return f"words='{' '.join(words)}'" if words else "{ compopt -o default; words=; }"
 
@@ -159,4 +159,4 @@ def _fish_quoted(text: str) -> str:
 
 
 SCRIPTS: Mapping[str, Callable[[Sequence[Command]], str]] = {"bash": bash, "fish": fish, "zsh": zsh}
-"""By shell: what makes its script."""
+"""By shell: the function that makes its script."""

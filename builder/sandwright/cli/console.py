@@ -1,4 +1,4 @@
-"""What a person sees: progress bars and tables on a terminal, plain lines elsewhere."""
+"""Output for a person: progress bars and tables on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INTERVAL = 30.0
 
 @contextlib.contextmanager
 def watching() -> Iterator[Progress]:
-    """A `Progress` on standard error: on a terminal one line of what remains, elsewhere one for each step."""
+    """A `Progress` on standard error: on a terminal one line of the open steps, elsewhere one per step."""
     if not sys.stderr.isatty():
         yield _Lines()
         return
@@ -74,14 +74,14 @@ def size(count: int) -> str:
 
 
 class Counter:
-    """How far a step is; threads advance it."""
+    """The progress of a step; threads advance it."""
 
     def __init__(self) -> None:
         self.done = 0
         self._lock = threading.Lock()
 
     def advance(self, amount: int) -> None:
-        """Count what was done."""
+        """Count completed work."""
         with self._lock:
             self.done += amount
 

@@ -22,7 +22,7 @@ from sandwright.visible import message, one_line, visible
 
 @contextlib.contextmanager
 def watching() -> Iterator[Progress]:
-    """A `Progress` on standard error: one line of what remains."""
+    """A `Progress` on standard error: one line of the open steps."""
     console = Console(stderr=True)
     drawn = _Drawn(console)
     with Live(console=console, transient=True, get_renderable=drawn.line, refresh_per_second=4):

@@ -40,7 +40,7 @@ from sandwright.verify.smoke.report import ImageReport, read_report, write_repor
 
 @dataclass(frozen=True)
 class EngineBuildOptions:
-    """How to build in an engine, and what to do afterwards."""
+    """The options of a build in an engine, and of the steps afterwards."""
 
     engine: str
     smoke: bool
@@ -62,7 +62,7 @@ class EngineBuildOptions:
 
 @dataclass(frozen=True)
 class CliArguments:
-    """What to build, as the command line names it."""
+    """The images to build, as the command line names them."""
 
     definitions: str
     names: Sequence[str]

@@ -93,7 +93,7 @@ def _viewing(followed: FollowedFleet) -> Iterator[FleetView]:
 
 
 def describe_outcome(outcome: Outcome) -> str:
-    """How a run ended, in a few words of ours and of the cluster's."""
+    """The end of a run, in a few words of ours and of the cluster's."""
     attempt = outcome.attempt
     if attempt is None:
         return f"unknown: {outcome.note}"
@@ -105,7 +105,7 @@ def describe_outcome(outcome: Outcome) -> str:
 
 
 def one_line(text: str, most: int) -> str:
-    """What others wrote, in one line of at most so many characters that a terminal can show."""
+    """Text by others as one line of at most `most` characters that a terminal can show."""
     return visible(" ".join(text[: 4 * most].split()))[:most]
 
 

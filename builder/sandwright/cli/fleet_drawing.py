@@ -1,4 +1,4 @@
-"""What rich draws of a fleet on a terminal."""
+"""The table of a fleet's runs on a terminal, drawn with rich."""
 
 from __future__ import annotations
 

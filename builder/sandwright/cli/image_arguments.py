@@ -1,4 +1,4 @@
-"""What the options of several commands name: image definitions, mirrors, registries."""
+"""Decoders of options that several commands have: image definitions, mirrors, registries."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def fetcher(
     relock: Relock | None = None,
     packages: str = "",
 ) -> Fetcher:
-    """What downloads packages and bases: from the store `packages`, from `mirror`, or as apt does here."""
+    """The fetcher of packages and bases: from the store `packages`, from `mirror`, or as apt does here."""
     cache = Cache(default_cache(os.environ))
     store = named_store(packages, registry or RegistrySettings) if packages else None
     return Fetcher(cache, lambda: find_mirrors(mirror or None, os.environ), relock, registry, store)
 
 
 def registry_settings(insecure: Sequence[str], ca_file: str, authfile: str) -> RegistrySettings:
-    """How to speak to registries, by the options `--insecure`, `--ca-file` and `--authfile`."""
+    """The settings for registries, by the options `--insecure`, `--ca-file` and `--authfile`."""
     for host in insecure:
         split_host(host)
     if authfile and authfile != "none" and not Path(authfile).is_file():

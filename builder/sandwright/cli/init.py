@@ -58,7 +58,7 @@ def _agrees(question: str) -> bool:
 
 
 def _tell_next(found: Proposed) -> None:
-    """What was written, and what comes next; on standard error, beside the policy on standard output."""
+    """Print the written files and the next steps on standard error; the policy may be on standard output."""
     lines = [f"{path} is written" for path in found.files]
     lines += ["next:", *(f"  {each}" for each in found.next_steps)]
     print("\n".join(map(one_line, lines)), file=sys.stderr)

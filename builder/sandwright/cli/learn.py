@@ -79,7 +79,7 @@ def _read_recording(file: Path) -> AccessLog:
 
 
 def _recording_path(file: Path, learner: Learner) -> Path:
-    """Where the record is kept: looked up before the command runs, which may turn links that it can write.
+    """The path of the record: resolved before the command runs, which may change links that it can write.
 
     Raise UsageError for a file that the command could put something else in the place of.
     """
@@ -132,7 +132,7 @@ def _summary_lines(learner: Learner, learned: Learned) -> Iterator[str]:
 
 
 def _requested_lines(learner: Learner, learned: Learned) -> Iterator[str]:
-    """What was asked for and is not granted, with the cache of a tool where it is one."""
+    """The requested accesses that are not granted, with the tool whose cache it is, if any."""
     requested = sorted(learned.needs.requested.items())
     if requested:
         yield "requested but not proposed, because the current policy or the preset `default` denies it:"

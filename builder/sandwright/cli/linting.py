@@ -90,7 +90,7 @@ def _lint(file: str, facts: str, params: Mapping[str, str]) -> Iterator[tuple[st
 
 
 def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
-    """What its methods can't enforce, settings with less effect than they seem to have, denied files in Git.
+    """Findings on a policy: unenforceable features, settings with less effect, denied files in Git.
 
     Where the policy can't be resolved on this host, a warning with the reason.
     """
@@ -112,8 +112,7 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
     except SandwrightError as error:
         yield (
             "warning",
-            f"{file}: what its methods enforce was not checked, because the policy cannot be resolved here: "
-            f"{error}",
+            f"{file}: its methods were not checked, because the policy cannot be resolved here: {error}",
         )
         return
     yield from _unenforced_features(resolved)
@@ -137,7 +136,7 @@ def _lint_policy(file: str, facts: str) -> Iterator[tuple[str, str]]:
 
 
 def _unenforced_features(policy: ResolvedPolicy) -> Iterator[tuple[str, str]]:
-    """What of a policy its methods can't enforce, and the way out, as `render` and `run` say it."""
+    """The features of a policy that its methods can't enforce, with the way out, as `render` prints it."""
     for method in policy.methods:
         try:
             check_expressible(policy, registry.declaration(method))

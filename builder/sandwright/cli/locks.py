@@ -1,4 +1,4 @@
-"""Commands about the locks of images: writing them, and showing what new ones change."""
+"""Commands about the locks of images: writing them, and showing the changes of new ones."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def lock_images(
 
 
 def _report_newer(newer: Mapping[str, list[str]]) -> None:
-    """Print what new locks would change, as Markdown. Raise VerdictError if they would change anything."""
+    """Print the changes of new locks, as Markdown. Raise VerdictError if there are any."""
     if not newer:
         console.line("there are no newer versions")
     else:
@@ -91,20 +91,20 @@ def _report_newer(newer: Mapping[str, list[str]]) -> None:
 
 
 def _why_none(catalogue: Mapping[str, ImageDefinition], names: Sequence[str]) -> str:
-    """Why no lock is checked, where that may be."""
+    """The reason why no lock is checked, where that is allowed."""
     parents = [f"{name} has the lock of {catalogue[name].parent}" for name in names if catalogue[name].parent]
     return "; ".join(parents) or ("" if catalogue else "there is no image in the directory")
 
 
 def lock_diff(*, before: str, images: str = "images") -> None:
-    """Print what the locks of images change, package by package, in Markdown."""
+    """Print the changes of images' locks, package by package, in Markdown."""
     console.write(markdown(lock_differences(Path(before), Path(images))))
 
 
 def relock(
     definition: ImageDefinition, *, mirror: str, registry: RegistrySettingsFactory, progress: Progress
 ) -> Lock | BaseLock:
-    """Lock an image, write its lock file, and note what has changed."""
+    """Lock an image, write its lock file, and note the changes."""
     return _Locker(mirror, registry, progress).lock(definition)
 
 
@@ -133,7 +133,7 @@ class _Locker:
         return find_mirrors(self.mirror or None, os.environ)
 
     def lock(self, definition: ImageDefinition) -> Lock | BaseLock:
-        """Write the lock file of an image, and note in a line what has changed."""
+        """Write the lock file of an image, and note the changes in a line."""
         lock, changes = self.resolve(definition)
         if isinstance(lock, BaseLock):
             write_base_lock(definition.folder, lock)
@@ -143,7 +143,7 @@ class _Locker:
         return lock
 
     def resolve(self, definition: ImageDefinition) -> tuple[Lock | BaseLock, list[str]]:
-        """A new lock, and what it changes."""
+        """A new lock, and its changes."""
         if definition.reference:
             pins = lock_base(
                 definition,

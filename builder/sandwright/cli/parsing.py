@@ -15,7 +15,7 @@ from sandwright.lazy import load
 
 HELP = ("-h", "--help")
 Values = dict[str, str | bool | list[str]]
-"""What was given, by parameter of the command's function; what was not given is not in it."""
+"""The values given on the command line, by parameter of the command's function; others are absent."""
 
 
 @dataclass(slots=True)

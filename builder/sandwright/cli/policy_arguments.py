@@ -1,4 +1,4 @@
-"""What the options of several commands name: a policy, a run under it, facts."""
+"""Decoders of options that several commands have: a policy, a run under it, facts."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def _exit_status(command: Command, values: Values, result: object) -> int:
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM came; unwinds like Ctrl-C, so that every `with` releases what it holds."""
+    """SIGTERM came; unwinds like Ctrl-C, so that every `with` releases its resources."""
 
 
 def _terminate(_number: int, _frame: object) -> None:
@@ -143,7 +143,7 @@ _plain_format = warnings.formatwarning
 def _format_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
-    """What an author of a policy is warned of as a line of ours; other warnings as Python has them."""
+    """Format a warning to a policy's author as a line of ours; other warnings as Python formats them."""
     if issubclass(category, RetiredNameWarning):
         return f"sandwright: {one_line(str(message))}\n"
     return _plain_format(message, category, filename, lineno, line)

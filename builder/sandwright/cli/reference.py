@@ -35,7 +35,7 @@ def _command_section(command: Command) -> Iterator[str]:
 
 
 def exits() -> str:
-    """Exit statuses and what each means, from the classes of errors."""
+    """Exit statuses with their meanings, from the classes of errors."""
     rows = [
         [str(each.exit_code), (each.__doc__ or "").splitlines()[0]]
         for each in _error_classes(SandwrightError)

@@ -246,7 +246,7 @@ def verify_image(
 
 @contextmanager
 def _open_published(reference: str, settings: RegistrySettings) -> Iterator[tuple[Repository, str]]:
-    """Where a published image is, and what names it there."""
+    """The repository of a published image, and its tag or digest there."""
     what = (
         open_layout(Path(reference)).graph.root.descriptor.digest
         if is_layout(reference)

@@ -42,7 +42,7 @@ class _ShownChange:
     status: str
     reason: str
     lines: Sequence[tuple[str, str]]
-    """Lines of the diff, each with what it is."""
+    """Lines of the diff, each with its kind."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def review_page(copy: Workspace, found: Sequence[Change], held: Sequence[Withhel
 
 
 def _hold_statements(found: Sequence[Change], held: Sequence[Withheld]) -> Iterator[tuple[str, str]]:
-    """What a reader must know first, each with its colour."""
+    """The statements that a reader must see first, each with its colour."""
     refused = sum(each.refused for each in held)
     if refused:
         yield "fail", f"{console.counted(refused, 'change')} never applied"
@@ -93,7 +93,7 @@ def _review_facts(
 
 
 class _Showing:
-    """What is shown of the changes, as long as there is room for their diffs."""
+    """The shown part of the changes, as long as there is room for their diffs."""
 
     def __init__(self, copy: Workspace, held: Sequence[Withheld]) -> None:
         self._copy = copy

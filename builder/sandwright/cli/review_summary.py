@@ -1,4 +1,4 @@
-"""The summary of a workspace's changes, for a terminal: by directory, with what `apply` holds back."""
+"""The summary of a workspace's changes, for a terminal: by directory, with those held back by `apply`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def counts_by_kind(found: Iterable[Change]) -> str:
 
 
 def change_detail(change: Change) -> str:
-    """What became of it, in parentheses: sizes or modes; of a link where it leads."""
+    """The details of a change, in parentheses: sizes or modes; for a link, its target."""
     old, new = change.old, change.new
     if new is None:
         return ""

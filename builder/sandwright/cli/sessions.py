@@ -45,7 +45,7 @@ def doctor(
 
 
 def _print_diagnosis(found: Diagnosis, *, unreported: bool) -> None:
-    """Print what was found; with `unreported` also which refusals no run of these methods reports."""
+    """Print the findings; with `unreported` also the refusals that no run of these methods reports."""
     console.line(f"this is a {found.surroundings.kind}")
     for restriction in found.surroundings.restrictions:
         console.line(f"  {restriction}")
@@ -65,7 +65,7 @@ def _print_diagnosis(found: Diagnosis, *, unreported: bool) -> None:
 
 
 def _unreported_lines(found: Mapping[str, Mapping[Refused, str]]) -> Iterator[str]:
-    """What a run is refused without being told, by method."""
+    """The refused accesses that a run does not report, by method."""
     for method, refused in found.items():
         for why in dict.fromkeys(refused.values()):
             about = "; ".join(REFUSED[each] for each in refused if refused[each] == why)
@@ -73,7 +73,7 @@ def _unreported_lines(found: Mapping[str, Mapping[Refused, str]]) -> Iterator[st
 
 
 def _ladder(rungs: Sequence[Rung]) -> Iterator[str]:
-    """Which method a new policy would name here, and why none before it."""
+    """The method that a new policy would name here, and the reasons against those before it."""
     if not rungs:
         return
     starts = rungs[-1].starts
@@ -86,7 +86,7 @@ def _ladder(rungs: Sequence[Rung]) -> Iterator[str]:
 
 
 def _other_forms(found: Sequence[Instead]) -> Iterator[str]:
-    """What starts here in a weaker form only."""
+    """The methods that start here only in a weaker variant."""
     for each in found:
         yield f"{each.method} starts with {each.form}: {each.weaker}"
         yield f"  not {each.method} itself: {each.why}"

@@ -32,7 +32,7 @@ def verifier(key: str, *, identity: str, issuer: str, trust: str) -> Verifier:
     if key:
         return load_verifier(key)
     if not (identity and issuer):
-        raise UsageError("verify-image: --key is needed, or --identity with --issuer: who must have signed")
+        raise UsageError("verify-image: --key is needed, or --identity with --issuer, to name the signer")
     identified: Verifier = _keyless("load_identity")(identity, issuer, trust=trust)
     return identified
 

@@ -86,7 +86,7 @@ def _bytes_in(directory: Path) -> int:
 
 
 def _other_remains() -> Iterator[str]:
-    """What stays, with the way to remove it."""
+    """The remaining files, with the way to remove them."""
     with contextlib.suppress(OSError):
         if any(Path(ACCOUNTS).iterdir()):
             yield f"{ACCOUNTS} stays: remove each account with `sandwright account-remove` in its project"

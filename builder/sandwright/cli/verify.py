@@ -55,7 +55,7 @@ def verify(
 
 
 def _verify_subject(subject: str, claims: str, *, json: str, junit: str, html: str) -> Checked:
-    """Prove a command that is not ours. Raise VerdictError when it does not keep what it claims."""
+    """Prove a command that is not ours. Raise VerdictError when it does not keep its claims."""
     with console.watching() as progress, progress.step("verifying the subject", unit="probes"):
         report = verify_subject(subject, claims)
     proving.write_reports(

@@ -187,7 +187,7 @@ def _guess(word: str, names: Sequence[str]) -> str:
 
 
 def _mismatch(model: type, value: Mapping[str, Value]) -> tuple[int, int]:
-    """How far a mapping is from a form: keys missing and too many, then keys that can't be meant for one."""
+    """The distance of a mapping from a form: missing and extra keys, then keys that resemble none of its."""
     model_keys = {key.name: key for key in keys(model)}
     unknown = value.keys() - model_keys.keys()
     missing = [name for name, key in model_keys.items() if key.required and name not in value]

@@ -40,11 +40,11 @@ class Document:
     key_marks: Mapping[Path, Position]
 
     def position(self, path: Path) -> Position:
-        """Where a value is; for one that isn't there, where its nearest ancestor is."""
+        """The position of a value; for an absent value, the position of its nearest ancestor."""
         return _nearest_position(self.marks, path) or (1, 1)
 
     def key_position(self, path: Path) -> Position:
-        """Where the key of a value is; the same as `position` for a value without a key."""
+        """The position of a value's key; the same as `position` for a value without a key."""
         return self.key_marks.get(path) or self.position(path)
 
     def problem(self, path: Path, message: str, *, at_key: bool = False) -> Problem:

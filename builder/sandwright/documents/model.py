@@ -1,4 +1,4 @@
-"""What a dataclass says about a document: its keys, their types, and the checks of values.
+"""A document's model as a dataclass declares it: its keys, their types, and the checks of values.
 
 The annotations of its fields say what each value may be:
 

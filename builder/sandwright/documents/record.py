@@ -23,7 +23,7 @@ def encode_record(record: object) -> bytes:
 
 
 def decode_record(model: type[T], raw: bytes | str) -> T:
-    """Read what `encode_record` wrote. Raise ValueError for all else, a key too many included."""
+    """Decode the output of `encode_record`. Raise ValueError for anything else, such as an extra key."""
     return record_of(model, strictjson.loads_record(raw))
 
 

@@ -19,7 +19,7 @@ from sandwright.errors import Problem
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Libyaml's parser where it is there, which is 20 times faster."""
 _TOO_DEEP = "exceeded maximum nesting depth"
-"""What PyYAML 6.0.4 says of 1,000 brackets, which libyaml reads ahead before it reports the first."""
+"""PyYAML 6.0.4's error for 1,000 nested brackets, which libyaml reads ahead before it reports the first."""
 _UNREADABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _OCTAL = re.compile(r"0o[0-7]+")
@@ -183,7 +183,7 @@ class _Composer:
         if node is None:
             raise YamlFault(position, f"there is no anchor '{event.anchor}' before this alias")
         if not node.complete:
-            raise YamlFault(position, f"alias '{event.anchor}' is inside what it stands for")
+            raise YamlFault(position, f"alias '{event.anchor}' is inside its own anchor")
         return YamlNode(position, node.content, None, node.items, node.pairs)
 
     def _append_node(self, node: YamlNode) -> None:

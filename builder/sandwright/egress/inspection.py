@@ -63,7 +63,7 @@ class InspectionSettings:
 
     @property
     def sockets(self) -> int:
-        """How many sockets haproxy takes requests at: one a host, and one more for each that is filtered."""
+        """The number of haproxy's listening sockets: one per host, and one more for each that is filtered."""
         return len(self.hosts) + len(self.filtered)
 
     def opened(self, directory: Path) -> OpenedHosts:

@@ -40,7 +40,9 @@ def plan_inspection(policy: ResolvedPolicy, account: SquidAccount | None) -> Ins
         raise UsageError("network.http needs network.ca: host, and certificates of authorities on the host")
     bundle = authorities.partition("\n")[0].removeprefix("# ")
     if policy.filesystem.tree.changes_host(bundle):
-        raise UsageError(f"network.http: {bundle} may be written by the sandbox: it would say whom to trust")
+        raise UsageError(
+            f"network.http: {bundle} may be written by the sandbox, which could then choose whom to trust"
+        )
     program, filtered = _find_haproxy(), filter_rules(policy)
     launcher, seccomp = restricting_launcher(platform.machine())
     restriction = Restriction(
@@ -91,7 +93,7 @@ _CODE = (
     "import sys, types; sandwright = sys.modules['sandwright'] = types.ModuleType('sandwright'); "
     "sandwright.__path__ = [sys.argv[1]]; from sandwright.egress.mcp_filter import main; main()"
 )
-"""It reads the package's directory alone, not what lies beside it."""
+"""It reads the package's directory alone, not the files beside it."""
 
 
 def _find_haproxy() -> str:

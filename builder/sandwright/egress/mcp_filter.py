@@ -52,7 +52,7 @@ _SMALL = 64 << 10
 """Bytes that each connection may hold of a message that has not ended."""
 
 _LARGE = threading.Semaphore(4)
-"""How many connections may hold more; others wait. The limits of the sandbox do not count this memory."""
+"""The connections that may hold more; others wait. The limits of the sandbox do not count this memory."""
 
 
 class _Holding(threading.local):

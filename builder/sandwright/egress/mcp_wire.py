@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 MAX_LINE, MAX_HEADERS = 65536, 256
 PATIENCE = 60.0
-"""How many seconds a request, or the head of one, may take to arrive."""
+"""The seconds in which a request, or the head of one, has to arrive."""
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})(;.*)?")

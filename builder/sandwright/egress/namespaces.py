@@ -55,7 +55,7 @@ def listen_in(
 def _child(
     theirs: socket.socket, pid: int, address: tuple[str, int], *, raise_loopback: bool, patience: float
 ) -> None:
-    """In the child, which ends here whatever happens."""
+    """Work in the child, which ends here in any case."""
     try:
         listener = _enter_and_listen(pid, address, raise_loopback=raise_loopback, patience=patience)
         socket.send_fds(theirs, [b"ok"], [listener.fileno()])

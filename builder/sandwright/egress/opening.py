@@ -86,13 +86,13 @@ class Undecided(Exception):
 
 
 Way = Literal["sandbox", "launcher", "proxy"]
-"""Who connects: programs of a sandbox, its launcher for them (which sends squid's greeting itself), or the
-proxy that reads requests."""
+"""The connecting side: programs of a sandbox, its launcher for them (which sends squid's greeting itself), or
+the proxy that reads requests."""
 
 
 @dataclass(frozen=True)
 class Upstream:
-    """Where a connection leads: an address or a connected socket, and the bytes that it begins with."""
+    """The target of a connection, an address or a connected socket, and the first bytes to send there."""
 
     target: Address | socket.socket
     greeting: bytes = b""

@@ -1,4 +1,4 @@
-"""The proxy of a policy: what its starts have in common, the squid that is here, and a start."""
+"""The proxy of a policy: the shared part of its starts, the squid that is here, and a start."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _restricted(
 
 
 def _unrestricted(account: SquidAccount | None) -> tuple[tuple[str, ...], bytes]:
-    """Where there is no Landlock: macOS."""
+    """The settings without Landlock, on macOS."""
     if account is not None:
         raise HostError("squid is not run as root; start this as another user")
     return (), b""

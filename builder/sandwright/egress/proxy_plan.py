@@ -1,4 +1,4 @@
-"""What all starts of a policy's proxy have in common; the render cache keeps it."""
+"""The part of a proxy's setup that all starts under a policy share; the render cache keeps it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -22,14 +22,14 @@ CHUNK = 1 << 18
 """Bytes that a direction holds at most, and the size that is asked for its pipe."""
 
 ROUNDS = 16
-"""How often a direction moves before others have their turn."""
+"""The number of moves in one direction before others have their turn."""
 
 MAX_CONNECTIONS = 1024
 """Connections of all sandboxes of one relay together; further ones are closed. Fewer if descriptors are
 few."""
 
 _EACH, _OTHERS = 6, 64
-"""Descriptors: two sockets and two pipes for a connection, and what this process has open besides."""
+"""Descriptors: two sockets and two pipes for a connection, and the others that this process has open."""
 
 _EVENTS = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 
@@ -185,7 +185,7 @@ class Relay:
             listener.close()
 
     def turn(self) -> None:
-        """Do what can be done now, without waiting."""
+        """Do all work that is possible now, without waiting."""
         for number, event in self._epoll.poll(0):
             if number in self._listening:
                 self._accept_connection(*self._listening[number])
@@ -291,6 +291,6 @@ class Relay:
 
 
 def _room() -> int:
-    """How many connections this process has descriptors for."""
+    """The number of connections that this process has descriptors for."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return MAX_CONNECTIONS if limit < 0 else max(1, min(MAX_CONNECTIONS, (limit - _OTHERS) // _EACH))

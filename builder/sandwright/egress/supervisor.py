@@ -73,7 +73,7 @@ class SupervisorConfiguration:
 
     @classmethod
     def from_json(cls, text: bytes) -> SupervisorConfiguration:
-        """Read what `to_json` wrote."""
+        """Decode the output of `to_json`."""
         fields: dict[str, Any] = strictjson.loads_record(text)
         host, port = fields["inside"]
         argv, inspection = tuple(fields["argv"]), fields["inspection"]

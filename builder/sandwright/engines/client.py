@@ -80,7 +80,7 @@ class EngineClient:
         return found.text.removeprefix("sha256:") if found else ""
 
     def load_archive(self, write: WriteArchive, reference: str, *, timeout: float = LOADING) -> str:
-        """Load an image; give what the client prints. Raise CommandFailed, and what `write` raises.
+        """Load an image; give the client's output. Raise CommandFailed, and the errors of `write`.
 
         Podman copies the archive into $TMPDIR, which a sandbox may share, and reads it from there.
         """

@@ -1,4 +1,4 @@
-"""What an engine that builds, keeps and runs images must offer."""
+"""The interface of an engine that builds, keeps and runs images."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class DockerEngine:
         return reference
 
     def build(self, context: EngineBuildContext, platform: str, step: ProgressStep) -> str:
-        """As the contract says. When this is interrupted the daemon removes what it has begun."""
+        """As the contract says. When this is interrupted the daemon removes the parts that it has begun."""
         lines: deque[str] = deque(maxlen=TAIL)
         with streaming(context.write_archive) as archive, _our_errors():
             events = self._client.api.build(

@@ -157,7 +157,7 @@ class PodmanEngine(EngineClient):
         self.ask("push", "--quiet", reference, f"docker-archive:{target}:{reference}", timeout=_TRANSFER)
 
     def runner(self, scratch: Path) -> PodmanEngine:
-        """As the contract says: Podman, which has what Buildah built, too."""
+        """As the contract says: Podman, which also has the images that Buildah built."""
         process.which("podman")
         (scratch / "containers.conf").write_text(containers_conf(self.host))
         settings = {"CONTAINERS_CONF": str(scratch / "containers.conf")}

@@ -76,7 +76,7 @@ def _read_lines(fd: int, deadline: float) -> Iterator[str]:
 
 
 def _end_build(pid: int, poll: Callable[[], int | None]) -> None:
-    """See a build out: what runs in its container is killed, so that it fails and removes what it worked in.
+    """See a build out: processes in its container are killed, so that it fails and removes its files.
 
     After SIGTERM it would leave containers and mounts behind (seen with Podman 4.3).
     """
@@ -89,7 +89,7 @@ def _end_build(pid: int, poll: Callable[[], int | None]) -> None:
 
 
 def _containerized_pids(pid: int) -> set[int]:
-    """The processes that descend from one and are in another process namespace: what runs in containers."""
+    """The processes that descend from one and are in another process namespace: those in containers."""
     ours, found = Path("/proc/self/ns/pid").readlink(), set()
     for each in descendants({pid}):
         with contextlib.suppress(OSError):

@@ -100,7 +100,7 @@ def read_program(raw: bytes, *, file: str = "filter") -> tuple[Instruction, ...]
 
 
 def run_program(program: Sequence[Instruction], call: SystemCall) -> Action:
-    """What a filter answers to a call. `program` comes from `read_program`, which makes sure that it ends."""
+    """The action of a filter on a call. `program` comes from `read_program`, which ensures that it ends."""
     return from_value(_Machine(program, call.words()).run())
 
 
@@ -182,7 +182,7 @@ class _Machine:
 
 
 def _instruction_fault(instruction: Instruction, index: int, length: int) -> str:
-    """Why the kernel would refuse an instruction; empty when it would not."""
+    """The reason why the kernel would refuse an instruction; empty when it would not."""
     if instruction.code not in _TAKEN:
         return f"code {instruction.code:#06x} is not taken in a seccomp filter"
     kind = instruction.code & 0x07
@@ -202,7 +202,7 @@ def _instruction_fault(instruction: Instruction, index: int, length: int) -> str
 
 
 def _jump_distances(instruction: Instruction) -> list[int]:
-    """How many instructions an instruction may skip."""
+    """The numbers of instructions that an instruction may skip."""
     if instruction.code & 0x07 == _RET:
         return []
     if instruction.code & 0x07 != _JMP:

@@ -98,7 +98,7 @@ def _with_closed_facts(policy: ResolvedPolicy) -> ResolvedPolicy:
 
 
 def _denied_questions(policy: ResolvedPolicy) -> Iterator[Asked]:
-    """What the policy denies."""
+    """The questions that the policy answers with a denial."""
     yield from _boundary_questions(policy)
     yield from _denied_resources(policy)
 
@@ -151,7 +151,7 @@ def _check_filter(policy: ResolvedPolicy, method: str, sandbox: ReadBack) -> Non
 
 
 def _boundary_questions(policy: ResolvedPolicy) -> Iterator[Asked]:
-    """What the policy denies of reading and writing at its boundaries."""
+    """The reads and writes at its boundaries that the policy denies."""
     tree = policy.filesystem.tree
     for path in _boundary_neighbours(policy):
         denied = [action for action in _ACTIONS if not tree.allows(action, path)]
@@ -216,7 +216,7 @@ def _shown_by(policy: ResolvedPolicy, mount: Mount) -> Iterator[tuple[str, str]]
 
 
 def _is_granted(policy: ResolvedPolicy, action: Action, path: str) -> bool:
-    """Whether a path may be the host's; what the kernel has in /proc and /dev is seen in any case."""
+    """Whether a path may be the host's; the kernel's files in /proc and /dev are seen in any case."""
     tree, home = policy.filesystem.tree, policy.filesystem.home_source
     if home and is_inside(path, home):
         return True
@@ -238,7 +238,7 @@ def _passed(policy: ResolvedPolicy, sandbox: ReadBack) -> Iterator[Excess]:
 
 
 def _through_proxy(policy: ResolvedPolicy, sandbox: ReadBack) -> Iterator[Excess | Exposure]:
-    """What the rendered proxy lets through, and the policy doesn't list."""
+    """The hosts that the rendered proxy lets through and the policy doesn't list."""
     squid = sandbox.proxy() if isinstance(sandbox, Enclosure) and sandbox.proxy is not None else None
     if policy.network.mode != "proxy" or squid is None:
         return

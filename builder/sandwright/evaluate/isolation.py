@@ -1,4 +1,4 @@
-"""What a sandbox has to hold apart from files, network and variables, and where its artifacts hold less.
+"""The required isolation apart from files, network and variables, and the artifacts that provide less.
 
 The policy and the method's declaration require it; the artifacts show whether it is there.
 """
@@ -62,7 +62,7 @@ def exposures(
 
 
 def _default_action(policy: ResolvedPolicy, sandbox: ReadBack, arch: str) -> Iterator[Exposure]:
-    """What a filter answers to calls that none of its rules names, such as those of a newer kernel."""
+    """Check a filter's action on calls that none of its rules names, such as those of a newer kernel."""
     call = Asked("syscall", UNLISTED, name=UNLISTED)
     verdict = sandbox.answer(call, policy.facts, arch)
     if verdict.allowed:
@@ -78,7 +78,7 @@ def _missing_namespaces(declaration: Declaration, isolation: Isolation) -> Itera
 
 
 def _excess_rights(policy: ResolvedPolicy, isolation: Isolation) -> Iterator[Exposure]:
-    """What `process.sandbox_root` grants is capabilities for root inside, and set-user-id programs."""
+    """Capabilities and set-user-id programs beyond the grants of `process.sandbox_root` to root inside."""
     sandbox_root = policy.process.sandbox_root
     ground = f"process.sandbox_root: {str(sandbox_root).lower()} ({policy.source('process.sandbox_root')})"
     granted = {

@@ -34,7 +34,7 @@ class Mounts:
     """A plan's mounts, made over one host."""
 
     def __init__(self, plan: MountPlan, facts: HostFacts) -> None:
-        """`facts` tell where links of the host lead; what they don't mention is taken for no link."""
+        """`facts` tell where links of the host lead; a path that they don't mention counts as no link."""
         self._plan = plan
         self._facts = facts
         self._tree: PathTree[tuple[int, Mount]] = PathTree(same_name(facts))
@@ -111,7 +111,7 @@ class Mounts:
         return self._facts.kind(mount.source) in ("file", "fifo", "socket", "device")
 
     def _resolve_links(self, path: str) -> str | None:
-        """Where the links of a path lead inside; None where they form a loop."""
+        """Resolve the links of a path inside; None where they form a loop."""
         above, _, name = path.rpartition("/")
         if name in ("", ".", ".."):
             found = self._follow_inside(path, ("", 0))
@@ -123,7 +123,7 @@ class Mounts:
         return found and (found[0] or "/")
 
     def _follow_inside(self, rest: str, start: tuple[str, int]) -> tuple[str, int] | None:
-        """Where the rest of a path leads from a canonical directory, and how many links that took in all."""
+        """Follow the rest of a path from a canonical directory, and count the links on the whole way."""
         pending = reversed_components(rest)
         current, links = start
         while pending:

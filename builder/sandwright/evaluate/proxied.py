@@ -1,4 +1,4 @@
-"""What a proxy among the artifacts lets through, and the policy does not."""
+"""Requests that a proxy among the artifacts lets through although the policy denies them."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _case_lines(found: list[Exposure]) -> Iterator[str]:
 def unlisted_hosts(
     policy: ResolvedPolicy, squid: Squid
 ) -> Iterator[tuple[str, int, Explanation, MethodVerdict]]:
-    """Hosts that it lets through and the policy doesn't list: neighbours of those, and what it names."""
+    """Hosts that it lets through and the policy doesn't list: their neighbours, and those that it names."""
     for host, port in dict.fromkeys(chain(boundary_hosts(policy), squid.hosts())):
         verdict = squid.verdict(host, port)
         if verdict.allowed:
@@ -182,7 +182,7 @@ def _refused_addresses(policy: ResolvedPolicy, *, private: bool) -> list[str]:
 
 
 def _valid_networks(texts: Iterable[str]) -> list[_Network]:
-    """Those that are networks or addresses."""
+    """The texts that are networks or addresses."""
     return [each for each in map(_network_or_none, texts) if each is not None]
 
 

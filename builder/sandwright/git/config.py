@@ -16,13 +16,13 @@ _PROGRAMS = frozenset((
 """Keys, in any section, with values that Git, its own programs or its extensions run."""
 
 _SHELL = re.compile(r"\$\{?\w+\}?|[\s;&|()<>`\"'{}=$]+")
-"""What ends a word of the shell, or stands for a part of one."""
+"""Text that ends a word of the shell, or stands for a part of one."""
 
 _ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
 
 
 def settings(text: str) -> Iterator[tuple[str, str]]:
-    """Keys and values in their order: `core.hookspath`, in lower case but for what stands in quotes.
+    """Keys and values in their order: `core.hookspath`, in lower case except for quoted parts.
 
     What can't be read ends it: Git, too, refuses such a file.
     """

@@ -1,4 +1,4 @@
-"""The entries of an index, without what a refresh changes: times, inodes, caches (gitformat-index(5))."""
+"""An index's entries, without the fields of a refresh: times, inodes, caches (gitformat-index(5))."""
 
 from __future__ import annotations
 

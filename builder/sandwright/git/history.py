@@ -10,7 +10,7 @@ from sandwright.errors import CommandFailed, ToolMissing, UsageError
 from sandwright.git.command import run_git
 
 LARGEST = 1 << 20
-"""Bytes of a file of another commit: what a policy or a filter may have. Packed, any size takes little."""
+"""The size limit of a file of another commit: a policy or a filter. Packed, any size takes little."""
 
 
 def head_commit(directory: Path) -> str:

@@ -80,19 +80,19 @@ def is_extension(data: bytes, at: int) -> bool:
 
 
 def _path_offset(data: bytes, mode: int, length: int) -> tuple[int, int]:
-    """Where the path of an entry begins, and how long its flags say that it is."""
+    """The offset of an entry's path, and its length according to the flags."""
     at = mode + 4 + _BETWEEN + length
     flags = int.from_bytes(data[at : at + 2], "big")
     return at + (4 if flags & _EXTENDED else 2), flags & _LENGTH
 
 
 def _is_link(data: bytes, mode: int) -> bool:
-    """Whether Git takes a mode for another repository's (S_ISGITLINK), whatever else is in it."""
+    """Whether Git takes a mode for another repository's (S_ISGITLINK): its other bits don't matter."""
     return mode + 2 < len(data) and data[mode + 2] & 0xF0 == MODE[2]
 
 
 def _plain_entries(data: bytes, length: int) -> Iterator[bytes]:
-    """Those of versions 2 and 3; nothing more where the names of objects are of another length."""
+    """The entries of versions 2 and 3; ends early if the names of objects have another length."""
     at, found = 12, 0
     for _ in range(int.from_bytes(data[8:12], "big")):
         start, size = _path_offset(data, at + _BEFORE, length)
@@ -106,7 +106,7 @@ def _plain_entries(data: bytes, length: int) -> Iterator[bytes]:
 
 
 def _compressed(data: bytes, length: int) -> Iterator[bytes]:
-    """Those of version 4; nothing where the names of objects are of another length."""
+    """The entries of version 4; none if the names of objects have another length."""
     at, path = 12, b""
     found: list[bytes] = []
     for _ in range(int.from_bytes(data[8:12], "big")):

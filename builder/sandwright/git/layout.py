@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 GITFILE = "gitdir: "
-"""How the one line of a `.git` that is a file begins; behind it is the path of the repository."""
+"""The prefix of the line in a `.git` that is a file, before the path of the repository."""
 
 REPOSITORY = ("HEAD", "commondir", "objects", "refs")
 """The names that make a directory a repository."""
@@ -18,7 +18,7 @@ _READ = (
     "HEAD", "commondir", "config", "config.worktree", "index", "info/attributes", "info/exclude",
     "info/grafts", "objects/info/alternates", "packed-refs", "shallow",
 )  # fmt: skip
-"""What Git reads of a repository for any command."""
+"""The files of a repository that Git reads for any command."""
 
 _MOST_REFS = 10_000
 

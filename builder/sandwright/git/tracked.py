@@ -1,4 +1,4 @@
-"""Which files of a work tree Git tracks, and which directories it ignores."""
+"""Files of a work tree that Git tracks, and directories that it ignores."""
 
 from __future__ import annotations
 

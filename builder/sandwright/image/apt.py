@@ -50,7 +50,8 @@ _NETWORK = re.compile(
 _ADDRESS = re.compile(r"^'([^']+)' (\S+) [0-9]+ ", re.MULTILINE)
 """A line of `--print-uris`: address, file name, size; its checksum is the weakest that the index has."""
 _ESSENTIAL = "?and(?essential,?not(?name(^apt$)))"
-"""What maintainer scripts may use without saying so (Debian Policy 3.8). Apt adds itself, dpkg does not."""
+"""The packages that maintainer scripts may use without a dependency (Debian Policy 3.8). Apt adds itself,
+dpkg does not."""
 
 
 def lock_image(
@@ -149,7 +150,7 @@ class PrivateApt:
             return
         complaints = _complaints(result)
         if re.search(r"sign|NO_PUBKEY|Hash Sum mismatch|expired|not valid", complaints):
-            raise IntegrityError(f"an archive is not what was signed:\n{complaints}")
+            raise IntegrityError(f"an archive does not match its signature:\n{complaints}")
         raise FetchError(f"the indices of an archive can't be had:\n{complaints}")
 
     def _drop_outdated(self) -> None:
@@ -170,7 +171,7 @@ class PrivateApt:
     def resolve(
         self, packages: Sequence[str], *, without: Sequence[str] = (), essential: bool = False
     ) -> tuple[LockedPackage, ...]:
-        """What apt installs into an empty system for these packages to work, sorted by name.
+        """The packages that apt installs into an empty system for these to work, sorted by name.
 
         Those in `without` are taken to be there; with `essential`, Debian's essential ones are wanted too.
         Raise LockError when that can't be.
@@ -211,7 +212,7 @@ class PrivateApt:
         _write_if_changed(self.root / "status", "\n".join(entries))
 
     def _locked_packages(self, files: Iterable[tuple[str, str]]) -> tuple[LockedPackage, ...]:
-        """What the signed indices say of packages that apt gave by address and file name."""
+        """The packages that apt gave by address and file name, with the data of the signed indices."""
         found = {address: urllib.parse.unquote(name).split("_") for address, name in files}
         versions = [f"{name}={version}" for name, version, _ in found.values()]
         records = {record["Filename"]: record for record in self._index_paragraphs(versions)}

@@ -1,4 +1,4 @@
-"""Which suites of which archives the packages of an image come from."""
+"""Sources of an image's packages: the archives and their suites."""
 
 from __future__ import annotations
 

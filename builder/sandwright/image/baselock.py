@@ -55,7 +55,7 @@ class BaseLock:
 
     @property
     def pinned(self) -> Reference:
-        """The reference, with the digest of what it named."""
+        """The reference, with the digest of its image."""
         return parse_reference(self.reference).at(self.base.digest)
 
 

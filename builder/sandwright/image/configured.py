@@ -98,7 +98,7 @@ def write_system(
 
 
 def _mode(facts: MachineFacts) -> str:
-    """How mmdebstrap gets the rights it needs: as root, or as root of a user namespace."""
+    """The mode in which mmdebstrap gets its rights: as root, or as root of a user namespace."""
     if facts.is_root:
         return "root"
     if not facts.user_namespaces:
@@ -144,7 +144,7 @@ def _arguments(system: DebianSystem, mode: str, repository: Path) -> list[str]:
 
 
 def _contained(mode: str) -> list[str]:
-    """What mmdebstrap is started with, so that nothing of it outlives us.
+    """The wrapper of mmdebstrap that ends all its mounts and processes with us.
 
     As root it mounts the machine's /proc, /sys and /dev in the new system. In a separate mount namespace,
     those mounts end with it, and no other process sees them; in a separate PID namespace, all
@@ -204,7 +204,7 @@ def _status_first(output: _Output, poll: Callable[[], int | None]) -> Iterator[N
 
 
 def _interrupt(pid: int, poll: Callable[[], int | None]) -> None:
-    """Ask the program to end by itself: only it can remove what the users of its namespace own."""
+    """Ask the program to end by itself: only it can remove the files of its namespace's users."""
     if poll() is not None:
         return
     with contextlib.suppress(ProcessLookupError):
@@ -221,7 +221,7 @@ class _Failed(Exception):
 
 
 class _Output:
-    """What a program writes, read without waiting longer than is allowed or wanted."""
+    """A program's output, read without waiting longer than is allowed or wanted."""
 
     def __init__(self, pipe: IO[bytes], end: float, cancelled: Event) -> None:
         self.ended = False

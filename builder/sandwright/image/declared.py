@@ -28,7 +28,7 @@ _NSSWITCH = b"usr/share/libc-bin/nsswitch.conf"
 _LINKER = b"etc/ld.so.conf"
 
 _INSTALL_SCRIPTS = frozenset({"config", "postinst", "preinst", ".pre-install", ".post-install", ".trigger"})
-"""What dpkg and debconf (Debian Policy 6.1), or apk, run when a package is installed."""
+"""The scripts that dpkg and debconf (Debian Policy 6.1), or apk, run when a package is installed."""
 
 _MOUNT_POINTS = {b"dev": 0o755, b"proc": 0o555, b"sys": 0o555, b"run": 0o755}
 _FROM_THE_RUNTIME = (b"etc/hostname", b"etc/hosts", b"etc/resolv.conf")

@@ -75,9 +75,9 @@ class ImageDefinition:
     """One sentence; becomes the image's description annotation."""
     base: DebianBase | AlpineBase | ImageBase | RegistryBase
     configure: Literal["declared", "scripts"] | None = None
-    """How packages are configured; required with a base of packages. `declared`: files straight from the
-    packages, and what `declare` names instead of their scripts. `scripts`: mmdebstrap runs the scripts; only
-    for Debian."""
+    """The configuration of packages; required with a base of packages. `declared`: files straight from the
+    packages, and the paths of `declare` instead of their scripts. `scripts`: mmdebstrap runs the scripts;
+    only for Debian."""
     packages: Annotated[tuple[PackageSpec, ...], DISTINCT] = ()
     """Packages wanted, as `name`, `name=version` or `name/suite`; what they depend on is added, what they
     recommend is not."""
@@ -102,7 +102,7 @@ class ImageDefinition:
     smoke: Smoke = field(default_factory=Smoke)
     layers: Layers = field(default_factory=Layers)
     compression: CompressionName | None = None
-    """How its own layers are compressed; absent: `gzip:1`. Layers of its base stay as they are."""
+    """The compression of its own layers; absent: `gzip:1`. Layers of its base stay as they are."""
 
     folder: Path = field(default_factory=Path, metadata={"key": None})
     """The directory its definition is in, with its lock and its files."""

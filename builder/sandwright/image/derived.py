@@ -1,4 +1,4 @@
-"""Reads the layers of a base image, to learn what another layer on top has to know.
+"""Reads the layers of a base image, for the paths that another layer on top has to know.
 
 The base's layers are neither changed nor copied: the image on top names the same blobs by the same digests.
 """

@@ -74,7 +74,7 @@ class ImageLayout:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The image's name in messages."""
         return self.path.name
 
     @property
@@ -84,7 +84,7 @@ class ImageLayout:
         return list(dict.fromkeys([self.whole, *held]))
 
     def file(self, blob: Blob) -> Path:
-        """Where a blob lies."""
+        """The path of a blob."""
         return blob_path(self.path, blob)
 
 
@@ -93,7 +93,7 @@ class BaseImage(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The image's name in messages."""
         ...
 
     @property
@@ -107,12 +107,12 @@ class BaseImage(Protocol):
         ...
 
     def file(self, blob: Blob) -> Path:
-        """Where a blob lies."""
+        """The path of a blob."""
         ...
 
 
 def blob_path(layout: Path, blob: Blob) -> Path:
-    """Where a layout has a blob."""
+    """The path of a blob in a layout."""
     return layout / "blobs" / "sha256" / blob.name
 
 

@@ -1,4 +1,4 @@
-"""Fetches what images are made of: packages, those of programming languages, and bases in registries.
+"""Fetches the sources of images: packages, those of programming languages, and bases in registries.
 
 The modules that download are imported only when something is missing: `requests` and the registry client
 take a third of the import time of a build.
@@ -76,7 +76,7 @@ class Fetcher:
         return {each.sha256: self.cache.path(each.sha256) for each in packages}
 
     def _missing(self, locked: Sequence[AnyLocked], progress: Progress) -> list[AnyLocked]:
-        """Those that neither the cache has, each verified, nor the store."""
+        """The packages that neither the cache, verified file by file, nor the store has."""
         missing = [each for each in locked if not self.cache.holds(each.sha256, each.size, verify=True)]
         return self.store.fetch(missing, self.cache, progress=progress) if missing and self.store else missing
 

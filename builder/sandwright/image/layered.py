@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass
 class LayerEntries(Generic[T]):
-    """What one layer holds: paths that it removes, directories that it empties, and its entries in order.
+    """The content of one layer: paths that it removes, directories that it empties, and its entries in order.
 
     Each entry comes with what `read_layer` was asked to read of it.
     """
@@ -107,7 +107,7 @@ class LayeredTree:
         return target
 
     def find(self, path: bytes) -> bytes | None:
-        """Where a path leads when the links in it are followed, but for its last name; None for nowhere."""
+        """Resolve a path's links except in its last name; None where a link leads nowhere."""
         parent, _, name = path.rpartition(b"/")
         try:
             real = self._resolve_directory(parent, make=False)

@@ -50,7 +50,7 @@ class Blob:
         return self.digest.removeprefix("sha256:")
 
     def descriptor(self, media_type: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON values
-        """What a document says to point to the blob."""
+        """The blob's descriptor for documents that point to it."""
         return Descriptor(media_type, self.digest, self.size).document(**more)
 
 
@@ -90,7 +90,7 @@ class StagingArea:
                     while data := original.read(1 << 20):
                         writer.write(data)
                 if writer.blob != blob:
-                    raise BuildError(f"{source}: its content is not what its name says") from None
+                    raise BuildError(f"{source}: its content does not match its digest") from None
 
     def publish(self, index: Mapping[str, Any], blobs: Collection[Blob], layout: Path) -> None:
         """Make `layout` hold exactly `blobs`, all of which are staged, under `index`. Atomic.

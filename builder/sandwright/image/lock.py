@@ -148,7 +148,7 @@ class PackageGone(LockError):
 
 
 def checksum(definition: "ImageDefinition") -> str:
-    """The checksum, `sha256:…`, of that part of a definition which decides what is locked."""
+    """The checksum, `sha256:…`, of that part of a definition which decides about its lock."""
     if definition.reference is not None:
         return _definition_checksum(
             {"registry": definition.reference, "platforms": sorted(definition.platforms)}
@@ -166,7 +166,7 @@ def checksum(definition: "ImageDefinition") -> str:
 
 
 def _other_sources(base: object) -> dict[str, object]:
-    """What a base says beyond its suite; empty for most, so that their checksums stay."""
+    """The part of a base beyond its suite; empty for most, so that their checksums stay."""
     if isinstance(base, DebianBase) and base == DebianBase(debian=base.debian):
         return {}
     return {"base": plain(base)}
@@ -304,7 +304,7 @@ def _lines_by_platform(listed: Mapping[str, Sequence[Any]]) -> str:
 
 
 def lock_changes(old: Lock | None, new: Lock) -> list[str]:
-    """What a new lock changes, a line for each: packages that came, went or have another version."""
+    """The changes of a new lock, a line for each: packages that were added or removed, or changed version."""
     lines: dict[str, list[str]] = {}
     for platform in sorted({*new.platforms, *(old.platforms if old else ())}):
         before = _locked_by_name(old, platform) if old else {}

@@ -36,7 +36,7 @@ class LockedNpm:
 
     @property
     def file(self) -> str:
-        """What `oras pull` calls its file. The names of scopes are directories."""
+        """The package's file name in `oras pull`. The names of scopes are directories."""
         return f"{self.name}-{self.version}.tgz"
 
     @property

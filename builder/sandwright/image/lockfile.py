@@ -32,7 +32,7 @@ class NotLocked(LockError):
 
 @contextlib.contextmanager
 def naming_errors(what: str) -> Iterator[None]:
-    """Prepend to errors what could not be locked."""
+    """Prepend to errors the object that could not be locked."""
     try:
         yield
     except (LockError, FetchError, IntegrityError) as error:
@@ -40,7 +40,7 @@ def naming_errors(what: str) -> Iterator[None]:
 
 
 def read_file(folder: Path) -> bytes:
-    """What the lock file of an image's directory holds. Raise NotLocked; LockError when it can't be read."""
+    """Read the lock file in an image's directory. Raise NotLocked; LockError when it can't be read."""
     path = folder / FILE
     try:
         return read_start(path, size=strictjson.MAX_BYTES + 1)
@@ -53,7 +53,7 @@ def read_file(folder: Path) -> bytes:
 
 
 def parse_file(raw: bytes, *, file: str) -> Document:
-    """What a lock file holds, read strictly. Raise DocumentError for what no lock can be."""
+    """Parse a lock file strictly. Raise DocumentError for a file that is no lock."""
     try:
         return without_positions(strictjson.loads(raw), file=file)
     except json.JSONDecodeError as error:

@@ -1,4 +1,4 @@
-"""Where packages come from: base addresses of the archives `debian`, `debian-security` and `alpine`.
+"""Sources of packages: base addresses of the archives `debian`, `debian-security` and `alpine`.
 
 No host name is built in. Addresses come from an option, from SANDWRIGHT_MIRROR, or from the configuration of
 this host's apt and apk, in this order.
@@ -136,7 +136,7 @@ def _address(text: str) -> str:
             f"'{redact_address(text)}' is not the address of a mirror; it begins with http://, https:// or file:///"
         )
     if re.search(r"[\s\"'\[\]<>\\]", text) or parts.query or parts.fragment:
-        raise UsageError(f"'{redact_address(text)}' holds what an address of a mirror can't hold")
+        raise UsageError(f"'{redact_address(text)}' has characters that no address may have")
     return text.rstrip("/")
 
 

@@ -29,7 +29,7 @@ from sandwright.reading import read_unlinked
 _TIMEOUT = 1800.0
 _MACHINES = {"linux/amd64": "x64", "linux/arm64": "arm64"}
 _ALGORITHMS = ("sha512", "sha384", "sha256")
-"""Those that count, the strongest first. SHA-1, which old files have, does not."""
+"""The accepted algorithms, the strongest first. SHA-1, which old files have, is not among them."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def _npm_pack(specs: Sequence[str], directory: Path) -> None:
     packages.mkdir()
     # Without it, npm would read the settings of a project in a directory above.
     (directory / "package.json").write_text("{}\n")
-    program = process.which("npm", hint="it downloads what 'languages.npm' names")
+    program = process.which("npm", hint="it downloads the packages of 'languages.npm'")
     process.run(
         program,
         "pack",

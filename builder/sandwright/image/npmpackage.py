@@ -135,7 +135,7 @@ def _spool_files(package: LockedNpm, archive: BinaryIO, scratch: BinaryIO) -> di
 
 
 def _package_document(file: _File, scratch: BinaryIO) -> Mapping[str, object]:
-    """What a package.json says."""
+    """The content of a package.json."""
     if file.size > _LARGEST_TEXT:
         raise ValueError(f"its package.json has {file.size} bytes")
     document = strictjson.loads_lenient(b"".join(_spooled(scratch, file)).decode("utf-8-sig"))

@@ -37,7 +37,7 @@ def _everything(_path: str) -> bool:
 
 @dataclass(frozen=True)
 class PackageRules:
-    """How the files of packages become files of the image.
+    """The rules by which files of packages become files of the image.
 
     `wanted` decides by the absolute path in the package. With `merged_usr`, files below a top directory of
     `MERGED` move below `usr`. No file is newer than `epoch`, in seconds. `keep` picks files, by their path in
@@ -50,7 +50,7 @@ class PackageRules:
     keep: Callable[[bytes], bool] = _nothing
 
     def image_path(self, path: bytes) -> bytes:
-        """Where in the image a package's path goes."""
+        """The path in the image for a package's path."""
         top = path.partition(b"/")[0]
         return b"usr/" + path if self.merged_usr and top in MERGED else path
 

@@ -36,7 +36,7 @@ _FIRST_GLIBC = {"linux/amd64": 5, "linux/arm64": 17}
 
 @dataclass(frozen=True)
 class PythonTarget:
-    """What wheels must fit: the image's version of Python, like 3.11, and of glibc, like 36 of 2.36."""
+    """The target of wheels: the image's version of Python, like 3.11, and of glibc, like 36 for 2.36."""
 
     platform: str
     python: str

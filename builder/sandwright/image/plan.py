@@ -158,7 +158,7 @@ def input_checksum(
 
 
 def compression_of(definition: ImageDefinition, variant: ImageVariant) -> Compression:
-    """How an image's own layers are compressed."""
+    """The compression of an image's own layers."""
     chosen = DEFAULT if definition.compression is None else parse_compression(definition.compression)
     return variant.compression or chosen
 

@@ -50,7 +50,7 @@ class RegistryImage:
     cache: Cache
 
     def file(self, blob: Blob) -> Path:
-        """Where a blob lies."""
+        """The path of a blob."""
         return self.cache.path(blob.name)
 
 

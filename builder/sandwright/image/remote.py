@@ -145,7 +145,7 @@ def _choose_root(found: Sequence[Descriptor], ref: str | None, path: Path) -> De
 
 
 def _index_platforms(graph: ImageGraph, cache: Cache) -> set[Platform | None]:
-    """The platforms of an index, None for a manifest without one; of a lone manifest what its config says.
+    """The platforms of an index, None for a manifest without one; of a lone manifest those of its config.
 
     That of attestations is none.
     """

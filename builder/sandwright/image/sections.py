@@ -157,7 +157,7 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class Healthcheck:
-    """How an engine asks whether a container works; Docker's, which Kubernetes ignores."""
+    """A check of whether a container works, run by the engine; Docker's, which Kubernetes ignores."""
 
     command: Command
     """A program that ends with status 0 if it does."""
@@ -176,11 +176,11 @@ class Config:
     """The defaults of a container. With another image as base, absent settings stay the base's."""
 
     user: UserSpec | None = None
-    """Whom it runs as; absent: root, or as in the base."""
+    """The user that containers run as; absent: root, or as in the base."""
     environment: dict[VariableName, Text] = field(default_factory=dict)
     """Variables; added to those of the base."""
     workdir: RootPath | None = None
-    """Where it starts; absent: `/`, or as in the base."""
+    """The directory that containers start in; absent: `/`, or as in the base."""
     init: AccountName | None = None
     """An account that commands run as. A small first process, which reaps and passes signals on, becomes it
     for good where the container starts as root (`user: root`). SANDWRIGHT_USER=UID:GID in the environment
@@ -239,7 +239,7 @@ class Smoke:
 
 @dataclass(frozen=True, kw_only=True)
 class Layers:
-    """How the files of packages are shared out between layers."""
+    """The distribution of packages' files over layers."""
 
     budget: Annotated[int, in_range(1, 100)] = 6
     """At most so many layers of packages: the biggest alone, the rest together."""

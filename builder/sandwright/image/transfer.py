@@ -43,7 +43,7 @@ class TransientError(Exception):
     """A failure that a retry may fix, at the earliest in `after` seconds."""
 
     def __init__(self, message: str, *, after: float = 0.0) -> None:
-        """`message` says what failed, without the address."""
+        """`message` describes the failure, without the address."""
         self.after = after
         super().__init__(message)
 

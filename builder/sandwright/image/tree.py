@@ -76,7 +76,7 @@ class FileTree:
             self._enter(path)
 
     def add(self, path: bytes, node: FileNode) -> None:
-        """Put a node at a path, replacing what was there."""
+        """Put a node at a path, replacing an earlier one."""
         if path not in self.nodes:
             self._enter(path)
         self.nodes[path] = node
@@ -110,7 +110,7 @@ class FileTree:
         return node is not None and node.kind is EntryKind.SYMLINK
 
     def resolve(self, path: bytes) -> bytes | None:
-        """Where a path leads when every link in it is followed; None for nowhere. `..` stops at the root.
+        """Resolve a path and every link in it; None where it leads nowhere. `..` stops at the root.
 
         A path of more than `LONGEST` steps leads nowhere, too.
         """

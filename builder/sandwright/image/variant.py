@@ -1,4 +1,4 @@
-"""What the caller of a build chooses for all of its images: labels of the release, compression."""
+"""The caller's choices for all images of a build: labels of the release, compression."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ImageVariant:
 
 
 def read_variant(value: Mapping[str, Any], where: str) -> ImageVariant:
-    """Read what `document` gives. Raise ArchiveRefused or IntegrityError for anything else."""
+    """Decode the output of `document`. Raise ArchiveRefused or IntegrityError for anything else."""
     if unknown := sorted(value.keys() - _FIELDS.keys()):
         raise IntegrityError(f"{where}: '{unknown[0]}' is unknown to this version of sandwright")
     labels, text = strings(value.get("labels"), f"{where}: labels"), value.get("compression")
@@ -65,7 +65,7 @@ def read_variant(value: Mapping[str, Any], where: str) -> ImageVariant:
 
 
 def decode_variant(text: str, where: str) -> ImageVariant:
-    """Read what `encode` gives; empty text is a build without choices."""
+    """Decode the output of `encode`; empty text is a build without choices."""
     return read_variant(parse_json(text.encode(), where, _FIELDS), where) if text else ImageVariant()
 
 

@@ -1,4 +1,4 @@
-"""Which method a new policy names: the first that a sandbox could be started of on this machine."""
+"""The choice of a new policy's method: the first that can start a sandbox on this machine."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Proposed:
 
 
 def propose(directory: Path, *, method: str = "", agent: str = "", review: bool = False) -> Proposed:
-    """Propose a policy for a project, with `review` for a copy of it. Only what preflights keep is written.
+    """Propose a policy for a project, with `review` for a copy of it. Only the preflights' cache is written.
 
     Raise UsageError where there is a policy already, for a directory that is not a project and for an unknown
     method; RenderError when the named method can't enforce the proposal, or the managed or user policy

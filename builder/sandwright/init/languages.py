@@ -1,4 +1,4 @@
-"""Languages and package managers that `init` recognises, and what each needs of a sandbox: tables of data.
+"""Languages and package managers that `init` recognises, and the needs of each in a sandbox: tables of data.
 
 The registries are the defaults of each package manager.
 """

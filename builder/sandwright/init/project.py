@@ -39,7 +39,7 @@ _TEST = re.compile(rb"^(?:[\w-]+ )*test(?: [\w-]+)*[ \t]*::?(?!=)", re.MULTILINE
 
 @dataclass(frozen=True)
 class ProjectFacts:
-    """What the names of files reveal about a project.
+    """Facts about a project, as the names of its files reveal them.
 
     `languages` are in the order of the table; `markers` are the paths that revealed them. `secrets` are
     sorted paths relative to the project: files that Git does not track; `shared` are tracked files and links;

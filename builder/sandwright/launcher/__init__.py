@@ -70,7 +70,7 @@ LAUNCH_VM = PrebuiltProgram(
         *_shared("tunnels.c", "utils.c", "vm_handshake.c", "vm_kernel.c", "vm_relay.c"),
     ),
 )
-"""What starts a kernel of the sandbox's own inside, for method `vm`."""
+"""The program that starts the sandbox's own kernel inside, for method `vm`."""
 
 GUEST = PrebuiltProgram(
     "guest",

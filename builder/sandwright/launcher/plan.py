@@ -228,7 +228,7 @@ def fields_of(document: type) -> Mapping[str, str]:
 
 
 FIELDS: Mapping[str, str] = MappingProxyType(fields_of(LaunchPlan))
-"""Those of a plan."""
+"""The fields of a launch plan, with their types."""
 
 MOST = 10**15 - 1
 """The greatest number."""
@@ -269,12 +269,12 @@ def _encode_value(name: str, kind: str, value: Any) -> Words:  # noqa: ANN401 - 
 
 
 def parse_plan(content: bytes) -> LaunchPlan:
-    """Read what `plan_bytes` wrote. Raise RenderError for all else."""
+    """Decode the output of `plan_bytes`. Raise RenderError for anything else."""
     return parse_document(LaunchPlan, content, HEAD)
 
 
 def parse_document(document: type[Document], content: bytes, head: Words) -> Document:
-    """Read what `document_bytes` wrote. Raise RenderError for all else."""
+    """Decode the output of `document_bytes`. Raise RenderError for anything else."""
     words = iter(content.decode("utf-8", "surrogateescape").split("\0")[2:])
     fields, defaults = fields_of(document), _sections(document)
     found: dict[str, Any] = {}

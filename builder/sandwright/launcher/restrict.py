@@ -1,4 +1,4 @@
-"""Restricts programs of the host that parse what a sandbox sends: squid, git (`launch-init --restrict`).
+"""Restricts programs of the host that parse a sandbox's data: squid, git (`launch-init --restrict`).
 
 Landlock and a seccomp filter need no namespace and no rights, so that this starts where no sandbox
 does. Where the kernel's Landlock is older or off, it holds what it can; the filter always holds.
@@ -19,7 +19,7 @@ _LOADER = (
     *("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-x86_64.so.1"),
     *("/lib/ld-musl-aarch64.so.1", "/nix/store", "/gnu/store"),
 )
-"""What the kernel executes with a dynamic program."""
+"""The files that the kernel executes with a dynamic program."""
 
 _LIBRARIES = tuple(
     f"{root}/{name}" for root in ("", "/usr", "/usr/local") for name in ("lib", "lib32", "lib64")
@@ -36,7 +36,7 @@ CERTIFICATES = (
     *("/etc/pki/tls/cert.pem", "/etc/pki/tls/openssl.cnf", "/etc/pki/ca-trust/extracted"),
     *("/etc/ca-certificates/extracted", "/etc/crypto-policies", "/var/lib/ca-certificates"),
 )
-"""What TLS reads on the distributions; no private key lies there."""
+"""The files that TLS libraries read on the distributions; no private key is among them."""
 
 
 @dataclass(frozen=True)

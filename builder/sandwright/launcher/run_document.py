@@ -1,4 +1,4 @@
-"""The run document: what one run's launcher is started with, besides the launch plan that holds for all runs.
+"""The run document: one run's arguments for the launcher, besides the launch plan that holds for all runs.
 
 `launch --run DESCRIPTOR COMMAND …` reads it from memory of ours: nothing of it is in an environment, which
 programs would inherit, or in words, which other users see. Its form is that of a launch plan;
@@ -20,7 +20,7 @@ HEAD = ("sandwright-run", "1")
 
 @dataclass(frozen=True, kw_only=True)
 class RunDocument:
-    """Each field of `run_fields.h`, in its order; what each means stands there."""
+    """Each field of `run_fields.h`, in its order; that file explains each of them."""
 
     post_run: Words = ()
     denials: str | None = None

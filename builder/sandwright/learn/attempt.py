@@ -1,4 +1,4 @@
-"""Runs the command that is learned from, and gives what was recorded of it."""
+"""Runs the command that is learned from, and returns its record."""
 
 from __future__ import annotations
 

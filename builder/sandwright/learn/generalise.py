@@ -18,7 +18,7 @@ from sandwright.policy.paths import ancestors, is_inside
 
 @dataclass(frozen=True)
 class PathGrant:
-    """A path that is granted, canonical. `why` says what it is, in our words; `count` how much was used."""
+    """A path that is granted, canonical. `why` describes it in our words; `count` is the number of uses."""
 
     path: str
     why: str
@@ -93,7 +93,7 @@ def write_grants(writes: Mapping[str, set[str]], bounds: Bounds) -> list[PathGra
 
 
 def _thing(path: str, home: str, whole: Callable[[str], bool]) -> tuple[str, str]:
-    """What a path is a part of, by the tables, and what that is; else itself."""
+    """The unit that a path belongs to by the tables, and its kind; else the path itself."""
     for cache_path, tool in CACHE_DIRECTORIES.items():
         cache = _at_home(cache_path, home)
         if (path == cache or path.startswith(f"{cache}/")) and whole(cache):

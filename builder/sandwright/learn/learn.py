@@ -25,7 +25,7 @@ MOST_TURNS = 12
 """Runs under proposals, without those of `necessary`."""
 
 ALLOW_NETWORK = ("network.mode=proxy", 'network.allow=["*:*"]', "process.seccomp=build")
-"""What `--allow-network` lets a recorded command do: reach every public host through the proxy."""
+"""The access of a recorded command under `--allow-network`: every public host, through the proxy."""
 
 _DEFAULT = "schema: 1\nextends: [default]\n"
 
@@ -211,7 +211,7 @@ def _covered(policy: ResolvedPolicy) -> Callable[[str], bool]:
 
 
 def grant_bounds(command: RecordedCommand) -> Bounds:
-    """What may be granted to a command. Raise SandwrightError."""
+    """The upper bounds of the grants to a command. Raise SandwrightError."""
     return Bounds(resolve_with(command, ()), _default_policy(command))
 
 

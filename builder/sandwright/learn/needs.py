@@ -1,4 +1,4 @@
-"""What a record says that a command needs, measured by the current policy and the preset `default`.
+"""The needs of a command by its record, measured by the current policy and the preset `default`.
 
 A program inside chooses the requests in a record. So a path counts by its target on this host
 after the run, never by its name, and only as far as both policies allow.
@@ -46,7 +46,7 @@ class Bounds:
         return path.startswith(("/proc/", "/dev/")) or (bool(found) and found[0].private)
 
     def opens_secret(self, directory: str) -> bool:
-        """Whether the current policy leaves open below a directory what `default` denies there."""
+        """Whether the current policy leaves open below a directory a path that `default` denies."""
         rules = (each for each in self.default.filesystem.rules if each.kind == "deny")
         prefix = f"{directory.rstrip('/')}/"
         return any(
@@ -79,7 +79,7 @@ class Needs:
 
 
 def measure_needs(records: Iterable[AccessLog], bounds: Bounds) -> Needs:
-    """What runs needed together."""
+    """The needs of all recorded runs together."""
     found = Needs()
     for record in records:
         _add_paths(found, record, bounds)
@@ -162,7 +162,7 @@ def _add_network(found: Needs, record: AccessLog, bounds: Bounds) -> None:
 
 
 def _resolved_path(access: Access) -> str | None:
-    """Where a path leads on this host now; a link at its end is followed where the call did so.
+    """Resolve a path on this host as it is now; a link at its end is followed if the call followed it.
 
     None where it leads nowhere: a directory on the way is not there.
     """
@@ -179,7 +179,7 @@ def _resolved_path(access: Access) -> str | None:
 
 
 def links_to(path: str) -> Iterator[str]:
-    """Where the links lie that lead from a path as it is named to what it is."""
+    """The links on the way from a path as it is named to the file."""
     parts = [each for each in path.split("/") if each not in ("", ".")]
     at, followed = "/", 0
     while parts and followed < _MOST_LINKS:
@@ -203,7 +203,7 @@ def links_to(path: str) -> Iterator[str]:
 
 
 def started_by(path: str, depth: int = 4) -> Iterator[tuple[str, str]]:
-    """What the kernel opens to start a program: the interpreter of a script, and of that one.
+    """The files that the kernel opens to start a program: the interpreter of a script, and that one's.
 
     Each as it is named and what it is. The loader of an ELF file is what programs need to start anyway.
     """

@@ -1,4 +1,4 @@
-"""Which of the shipped seccomp profiles suffices."""
+"""The choice of a sufficient seccomp profile among the shipped ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def watched_calls(policy: ResolvedPolicy) -> Sequence[int]:
 
 
 def call_names(policy: ResolvedPolicy, numbers: Collection[int]) -> list[str]:
-    """What calls are called on the policy's host."""
+    """The names of system calls on the policy's host."""
     syscalls = abi.syscall_names(_abi(policy))
     return sorted(syscalls.get(each, f"number {each}") for each in numbers)
 

@@ -124,7 +124,7 @@ class Proposal:
 
 
 def difference(old: str | None, new: str, name: str) -> str:
-    """What changes in the file, as `diff -u` says it."""
+    """The change of the file, in the format of `diff -u`."""
     before = [] if old is None else old.splitlines(keepends=True)
     lines = difflib.unified_diff(
         before, new.splitlines(keepends=True), "/dev/null" if old is None else name, name
@@ -162,7 +162,7 @@ _COMMENTS = {
     },
 }
 _EMPTY = {
-    "read": "only what programs need to start, and what may be written",
+    "read": "only the files that programs need to start, and writable ones",
     "write": "nothing of the host was changed",
 }
 

@@ -1,4 +1,4 @@
-"""What `learn` knows of file systems: which directories are one thing, and which are never granted whole."""
+"""Tables of file systems for `learn`: directories that are one unit, and those never granted whole."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ Allows = Callable[[str], bool]
 RequestId = str | int
 
 RefusalReason = Literal["message", "call", "tool"]
-"""Why a message is refused: it is ambiguous, its method does not pass, its tool is not listed."""
+"""The reason to refuse a message: it is ambiguous, its method does not pass, its tool is not listed."""
 
 _MAX_ID = 256
 _INVALID_REQUEST, _METHOD_NOT_FOUND, _INVALID_PARAMS = -32600, -32601, -32602

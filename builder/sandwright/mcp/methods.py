@@ -1,4 +1,4 @@
-"""Which methods of MCP a client may use where a policy lists tools; `messages` has the reasons. Data."""
+"""Methods of MCP that a client may use under a list of tools; `messages` has the reasons. Data."""
 
 from __future__ import annotations
 

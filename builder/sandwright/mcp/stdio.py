@@ -27,8 +27,8 @@ MAX_ANSWER = strictjson.MAX_BYTES
 """Bytes of a message of a server."""
 
 _MOST_AWAITED = 10_000
-"""How many unanswered requests are remembered. A client can cancel any number, and no answer comes to
-those."""
+"""The number of unanswered requests that are remembered. A client can cancel any number, and no answer comes
+to those."""
 
 
 class MessageObserver(Protocol):

@@ -64,7 +64,7 @@ class ShippedMethods(Mapping[str, Method]):
         return (name for name in NAMES if name in self)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of shipped methods."""
         return len(tuple(iter(self)))
 
 

@@ -43,7 +43,7 @@ class RunAttempt:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: by the attempt that counts, of so many.
+    """The outcome of a run: by the attempt that counts, of so many.
 
     `attempt` is None where the run was over before anybody saw how. `output` is what the attempt wrote, from
     its beginning, None where it is gone; `truncated` says that it wrote more.
@@ -59,7 +59,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Counts:
-    """How far a fleet is: runs that are over, those that failed among them, and those that run now."""
+    """The progress of a fleet: runs that are over, those that failed among them, and those that run now."""
 
     over: int
     failed: int

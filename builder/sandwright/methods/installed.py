@@ -27,7 +27,7 @@ class EntryPoint:
         return self.value.partition(":")[0].strip()
 
     def load(self) -> object:
-        """The object that it names. Raise whatever the import of its module raises."""
+        """The object that it names. Raise the errors of importing its module."""
         return lazy.load(self.value)
 
 

@@ -1,4 +1,4 @@
-"""Finds a method by its name, and what it offers: ours, their variants, and those that others install.
+"""Finds a method by its name, with its parts: ours, their variants, and those that others install.
 
 A distribution adds a method with an entry point of the group `sandwright.methods`: its name is the method's,
 and it names a `contract.Method`. An installed method never takes the place of one
@@ -123,12 +123,12 @@ def properties(name: str) -> Properties:
 
 
 def remote(listed: Iterable[str]) -> frozenset[str]:
-    """Those of some methods that run a sandbox on another machine, with the user's credentials there."""
+    """The listed methods that run a sandbox on another machine, with the user's credentials there."""
     return frozenset(name for name in listed if properties(name).remote)
 
 
 def image_root(listed: Iterable[str]) -> frozenset[str]:
-    """Those of some methods whose root is an image's. They show only listed paths of the host."""
+    """The listed methods whose root is an image's. They show only listed paths of the host."""
     return frozenset(name for name in listed if properties(name).root == "image")
 
 
@@ -145,7 +145,7 @@ def _with_parts(name: str) -> Method:
 
 
 def declaration(name: str) -> Declaration:
-    """Which features of a policy a method or variant can enforce. Raise UsageError."""
+    """The features of a policy that a method or variant can enforce. Raise UsageError."""
     return _with_parts(name).declare()
 
 
@@ -156,7 +156,7 @@ def backend(name: str) -> Backend:
     made = _with_parts(name).make_backend()
     if made is None:
         raise UsageError(
-            f"{name} is rendered, and not run from here: see what `sandwright render` writes for it"
+            f"{name} is rendered, but not run from here: see the files that `sandwright render` writes"
         )
     return made
 

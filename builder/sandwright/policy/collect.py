@@ -141,7 +141,7 @@ def _project_directory(policy: MergedPolicy) -> Path:
 def _with_repositories(
     policy: MergedPolicy, facts: HostFacts, closed: list[str], inputs: LiveHost
 ) -> HostFacts:
-    """The facts with repositories in writable directories, and what else there names programs.
+    """The facts with repositories in writable directories, and other files there that name programs.
 
     Not of those in `closed`, which the sandbox can't write.
     """
@@ -187,7 +187,7 @@ def _refuse_unnameable(paths: Iterable[str], written: Mapping[str, bool]) -> Non
 
 
 def _with_worktree(facts: HostFacts, inputs: LiveHost) -> HostFacts:
-    """The facts with what the project is as a linked work tree."""
+    """The facts with the project's directories as a linked work tree."""
     project, home = (follow(path, facts)[0] for path in (facts.project, facts.home))
     found = linked_worktree(project, home, facts.uid, inputs)
     paths = tuple(path for path in (found.directory, found.common) if path)
@@ -328,7 +328,7 @@ def _canonical(policy: MergedPolicy, facts: HostFacts, kind: str) -> list[str]:
 
 
 def _protected_paths(policy: MergedPolicy, facts: HostFacts) -> list[str]:
-    """Where the names that the policy protects are, or would be, and what Git reads."""
+    """The paths at which names that the policy protects are, or would be, and the files that Git reads."""
     names = [item.value for item in policy.settings.items("filesystem.protect")]
     roots = [*_searched_roots(policy, facts), *([facts.account_home] if facts.account_home else [])]
     found = [below(root, name) for root in roots for name in names]

@@ -36,7 +36,7 @@ ControlGroups = Literal["own", "caller", "daemon"]
 
 @dataclass(frozen=True)
 class Support:
-    """How completely a method enforces a feature, and the reason, which may be empty."""
+    """The degree to which a method enforces a feature, and the reason, which may be empty."""
 
     level: Level
     reason: str = ""
@@ -71,7 +71,7 @@ class Declaration:
     masks_kernel: bool = False
 
     def of(self, feature: str) -> Support:
-        """How completely the method enforces a feature."""
+        """The degree to which the method enforces a feature."""
         return self.support.get(feature, Support("cannot", f"{self.method} doesn't declare it"))
 
     def why_unreported(self, refused: Refused) -> str:

@@ -1,4 +1,4 @@
-"""Where container engines and hypervisors listen (docker.sock): who may connect there controls the host.
+"""Sockets of container engines and hypervisors (docker.sock): their clients control the host.
 
 These sockets are denied always, under every policy. A path is the socket, or a directory that holds it.
 """

@@ -1,4 +1,4 @@
-"""What `lint` says of a policy's variables, and of secrets that shells export in files that can be read."""
+"""Warnings of `lint` about a policy's variables, and about secrets exported in readable shell files."""
 
 from __future__ import annotations
 

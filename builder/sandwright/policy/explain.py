@@ -125,7 +125,7 @@ def _why_without_effect(policy: ResolvedPolicy, rule: PathRule) -> str:
 
 
 def of_git(policy: ResolvedPolicy, path: str) -> str:
-    """The grant for what Git writes at a canonical path; empty for none."""
+    """The grant for files that Git writes at a canonical path; empty for none."""
     facts = policy.facts
     folder, _, name = path.rpartition("/")
     if folder in facts.git_directories and f".git/{name}" in CONFIGURATION:
@@ -142,7 +142,7 @@ CONFIG_GRANT = (
 
 
 def worktree_grant(facts: HostFacts) -> str:
-    """What lets commit in a linked work tree."""
+    """The setting that allows commits in a linked work tree."""
     return f"for commits in this linked work tree of {facts.git_worktree[1]}, add filesystem.git: [worktree]"
 
 

@@ -1,4 +1,4 @@
-"""What a policy needs to know of a host, as a value: recorded once, kept as JSON, carried to any machine.
+"""Facts of a host that a policy needs, as a value: recorded once, kept as JSON, carried to any machine.
 
 Resolving and rendering a policy use these facts and nothing else of the host, so a macOS profile can be
 rendered and tested on Linux, and the same policy with the same facts gives the same bytes.
@@ -45,15 +45,15 @@ The kernel reports the name at the root, so `/System/Volumes/Data/Users/x` is `/
 
 
 KEPT = ".local/state/sandwright"
-"""Where sandboxes keep what outlives a run, below the home."""
+"""The directory of sandboxes' persistent files, below the home."""
 
 
 STATE_KEYS = f"{KEPT}/keys"
-"""Where sandwright keeps its keys, below the home: beside what sandboxes keep, and in none of them."""
+"""The directory of sandwright's keys, below the home: beside the sandboxes' files, and in none of them."""
 
 
 def persistent_directories(home: str, project: str) -> dict[str, str]:
-    """Where sandboxes keep what outlives a run, by variable: a user's `$STATE`, and `$CACHE` of a project.
+    """The persistent directories of sandboxes, by variable: a user's `$STATE`, and `$CACHE` of a project.
 
     Programs of the host look for nothing in either of them.
     """
@@ -93,7 +93,7 @@ class AskedEntries(Mapping[str, HostEntry]):
 
 
 class RecordedEntries(dict[str, HostEntry]):
-    """The entries of a recording, which refuses to answer what was not recorded.
+    """The entries of a recording, which refuses to answer about a path that was not recorded.
 
     A plain dict answers instead that nothing is there, which suits facts made up for a test.
     """
@@ -259,7 +259,7 @@ class HostFacts:
 
     @cached_property  # each path is followed many times, most of them in few directories
     def followed(self) -> dict[str, Followed]:
-        """What `paths.follow` found, by path: shared by all facts that have the same live entries."""
+        """The results of `paths.follow`, by path: shared by all facts that have the same live entries."""
         return self.entries.followed if isinstance(self.entries, AskedEntries) else {}
 
     def kind(self, path: str) -> EntryKind | None:

@@ -12,7 +12,7 @@ from sandwright.policy.resolve_http import resolve_credentials, resolve_http
 
 
 def http_faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[tuple[PolicySource, str]]:
-    """What the settings open beyond the floor's rules: by rules, by tunnels past them, and secrets."""
+    """Settings beyond the floor's rules for HTTP: in rules, in tunnels past them, and in secrets."""
     limits = {(each.host, each.port): each for each in resolve_http(floor, Faults())}
     tunnels = HostIndex(listed_pattern(item.value) for item in floor.items("network.allow"))
     limited = "network.allow" in floor.lists or "network.http" in floor.lists

@@ -51,7 +51,7 @@ def check_git_protection(facts: HostFacts, before: PathRules, tree: PathRules) -
     if max(len(facts.git_directories) if directories else 0, len(files)) > MOST:
         example = (files if len(files) > MOST else directories)[-1]
         raise UsageError(
-            f"there are more than {MOST} repositories in what may be written, too many to protect one by "
+            f"there are more than {MOST} repositories in writable directories, too many to protect one by "
             f"one, such as {example}: remove them, name their directories under filesystem.readonly (with "
             "submodules $PROJECT/.git), or take a part of the project as the project"
         )

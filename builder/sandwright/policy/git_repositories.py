@@ -26,16 +26,17 @@ _NAME = 255
 _FILES = ("config", "config.worktree")
 _MARKS = frozenset({"HEAD", "config", "commondir"})
 _NO_MODULES = frozenset({"annex", "hooks", "info", "lfs", "logs", "objects", "refs"})
-"""What lies in a repository and holds no other, unless that is a submodule's name."""
+"""The directories of a repository that hold no other one, unless a submodule has such a name."""
 
 _MOST_NAMES, _DEEPEST = 10_000, 64
-"""Of what lies where Git keeps submodules."""
+"""Limits on the names and the depth of directories in which Git keeps submodules."""
 
 _MAX_CONFIGURATIONS = 100
 """Files of configuration of one repository, the included ones counted."""
 
 GitFile = Literal["pointer", "include", "hooks", "program"]
-"""Why Git uses a file: it leads to a repository; configuration includes it; hooks are in it; it is run."""
+"""The use of a file by Git: it leads to a repository; configuration includes it; hooks are in it; it is
+run."""
 
 
 class Repositories:
@@ -64,7 +65,7 @@ class Repositories:
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """Where `.git` leads, and those that it keeps inside."""
+        """The targets of `.git`, and the repositories inside them."""
         return tuple(path for path in self._directories if path == spelling.plain_spelling(path))
 
     @property
@@ -77,11 +78,11 @@ class Repositories:
 
     @property
     def files(self) -> Mapping[str, GitFile]:
-        """Files by path, with what Git uses each for."""
+        """Files by path, with Git's use of each."""
         return {path: why for path, why in self._files.items() if path == spelling.plain_spelling(path)}
 
     def _add_work_tree(self, git: Path) -> None:
-        """A work tree's `.git`, a directory or a file, and what belongs to it."""
+        """Add a work tree's `.git`, a directory or a file, and its repository."""
         for directory in _git_of(git, self._inputs):
             main = [directory.parent] if directory.name == ".git" else []
             self._add_with_inner(directory, git.parent, *main)
@@ -276,7 +277,7 @@ def _nested_git_directories(directory: Path, inputs: LiveHost) -> list[Path]:
         if listed_names > _MOST_NAMES or depth > _DEEPEST:
             raise UsageError(
                 f"{directory}/modules has too many directories, or too deep ones, to be protected one by "
-                "one: remove what no submodule of yours needs"
+                "one: remove the directories that no submodule of yours needs"
             )
         if _MARKS & names - {*inner}:
             found.append(Path(parent))

@@ -1,4 +1,4 @@
-"""Checks a project that is a linked work tree of Git's (git-worktree(1)), and gives what commits there write.
+"""Checks a project that is a linked work tree of Git's (git-worktree(1)), and lists the paths of its commits.
 
 The project's `.git` file may be a stranger's. So it is believed only where the repository that it names says
 the same of the project, in files that belong to the user: `git worktree add` writes both, and who can write
@@ -58,7 +58,7 @@ def linked_worktree(project: str, home: str, uid: int, inputs: LiveHost) -> Link
 
 
 def _worktree_faults(git: str, directory: str, common: str, uid: int, inputs: LiveHost) -> Iterator[str]:
-    """Why a directory is not the one that a repository keeps for a work tree, the first reason first."""
+    """The reasons why a directory is not the one that a repository keeps for a work tree."""
     if not directory or os.path.dirname(directory) != f"{common}/worktrees":  # noqa: PTH120 - a name
         yield f"{git} does not lead to the directory of a linked work tree"
         return
@@ -77,14 +77,14 @@ def _worktree_faults(git: str, directory: str, common: str, uid: int, inputs: Li
 
 
 def _place_fault(common: str, project: str, home: str) -> str:
-    """Why a directory can't be a repository that is written as a whole."""
+    """The reason why a directory can't be a repository that is written as a whole."""
     if common in (home, *ancestors(home), *ancestors(project)):
         return f"{common} holds more than a repository"
     return ""
 
 
 def _index_fault(common: str, project: str, inputs: LiveHost) -> str:
-    """Why the main work tree's index, which a run in a linked one can write, is not believed.
+    """The reason to distrust the main work tree's index, which a run in a linked one can write.
 
     Git itself makes no entry with `..`, but follows one: `git status` there runs what the repository at
     its end configures.
@@ -113,7 +113,7 @@ def _git_file_of(directory: str, back: str, inputs: LiveHost) -> str:
 
 
 def rules(facts: HostFacts, granted: Sequence[Sourced[str]], faults: Faults) -> Iterator[PathRule]:
-    """What `filesystem.git: [worktree]` opens; `granted` are the items of the field.
+    """The rules that `filesystem.git: [worktree]` adds; `granted` are the items of the field.
 
     The repository has to be writable as a whole, since Git makes its locks beside the files that they lock
     (`packed-refs.lock`, for each ref that is deleted). Other work trees' directories stay closed, and so do

@@ -10,7 +10,8 @@ from sandwright.policy.paths import canonical_with_links
 from sandwright.resources import data_json
 
 NETWORK = ("/sys/class/net", "/sys/devices/virtual/net")
-"""What describes the network that /sys was mounted in: the host's own, where the sandbox uses that."""
+"""The directories that describe the network that /sys was mounted in: the host's own, if the sandbox uses
+that."""
 
 
 @functools.cache

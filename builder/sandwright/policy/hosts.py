@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from sandwright.policy.phrasing import quoted
 
 WEB_PORTS = frozenset({80, 443})
-"""What a pattern without a port covers."""
+"""The ports of a pattern without a port."""
 
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -186,7 +186,7 @@ def _refuse_urls(text: str) -> None:
         raise ValueError(f"{quoted(text)} is a URL; name the host: {found[1] or 'host'}")
     if "/" in text:
         address = re.fullmatch(r"[0-9a-fA-F.:]+/[0-9]+", text)
-        kind = "a network; name its hosts" if address else "more than a host; leave out what follows /"
+        kind = "a network; name its hosts" if address else "more than a host; leave out the part after /"
         raise ValueError(f"{quoted(text)} is {kind}")
     if "@" in text:
         raise ValueError(f"{quoted(text)} holds a user; name only the host")
@@ -235,7 +235,7 @@ def _unmapped(address: _Address) -> _Address:
 
 
 def _refuse_local(host: str) -> None:
-    """Refuse what leads back to this machine, or to a cloud's metadata service (169.254.169.254)."""
+    """Refuse a host that leads back to this machine, or to a cloud's metadata service (169.254.169.254)."""
     if host == "localhost" or host.endswith(".localhost"):
         raise ValueError("localhost is no host of the network; list its ports in network.localhost")
     if not _looks_like_address(host):

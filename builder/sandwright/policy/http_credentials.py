@@ -15,7 +15,7 @@ from sandwright.policy.phrasing import quoted
 from sandwright.policy.provenance import PolicySource
 
 KINDS = ("env", "file", "keyring", "cmd")
-"""Where a secret comes from."""
+"""The kinds of sources for a secret."""
 
 FILE_LIFETIME, LIFETIME = 60, 3600
 """Seconds after which a secret is read again: from a file, and from elsewhere."""
@@ -32,12 +32,12 @@ _FRAMING = frozenset((
     "host", "connection", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "expect",
     "keep-alive", "proxy-authorization", "proxy-connection", "cookie", "content-type", "accept-encoding",
 ))  # fmt: skip
-"""Headers that say what a message is, or that programs set themselves."""
+"""Headers that frame a message, or that programs set themselves."""
 
 
 @dataclass(frozen=True)
 class HttpCredential:
-    """A secret for one header of one host. `kind` is one of `KINDS`, `reference` what follows its colon.
+    """A secret for one header of one host. `kind` is one of `KINDS`, `reference` the text after its colon.
 
     `scheme` is the word before the secret, empty for none; `variable` the one that has the placeholder
     inside, empty for none; `lifetime` seconds.
@@ -67,7 +67,7 @@ class HttpCredential:
 
     @property
     def use(self) -> str:
-        """Which secret goes where."""
+        """A description of the secret and its destination."""
         host = self.host if self.port == PORT else f"{self.host}:{self.port}"
         how = "in the signatures of requests" if self.signs else f"as {self.header}"
         return f"{self.origin}, to {host} {how}"

@@ -22,7 +22,7 @@ from sandwright.policy.provenance import PolicySource
 HttpReason = Literal[
     "host", "spelling", "override", "upgrade", "rule", "credential", "signature", "call", "tool"
 ]
-"""Why a request is refused; `render.proxyfacts` says each in a sentence."""
+"""The reason to refuse a request; `render.proxyfacts` has a sentence for each."""
 
 PORT = 443
 """The port of a host without one."""
@@ -42,7 +42,7 @@ ESCAPES = (
     r"|[89ABab][0-9A-Fa-f]|[Cc][2-9A-Fa-f]|[Dd][0-9A-Fa-f]"
     r"|[Ee]0(?=%[ABab])|[Ee][1-9A-Fa-f]|[Ff]0(?=%[9ABab])|[Ff][1-4])"
 )
-"""An escape in a path: of what can't stand there by itself, or of UTF-8 without its overlong forms.
+"""An escape in a path: of a character that can't stand there by itself, or of UTF-8 without overlong forms.
 
 So not of control characters, `%`, `.`, `/`, `;`, `\\`, letters, digits, `-`, `_` and `~`."""
 
@@ -50,7 +50,7 @@ SLASH = "%2[Ff]"
 """An escaped slash, which only hosts take whose rules have one: npm writes scoped names so."""
 
 _ANY_PART = "([^/%]|%[^2]|%2[^Ff])*"
-"""What `*` stands for: no slash, escaped or not."""
+"""The part that `*` stands for: no slash, escaped or not."""
 
 SEGMENTS = rf"(/|{SLASH})((/|{SLASH})|\.\.?(/|{SLASH}|$))"
 """Empty segments and dot segments, also beside an escaped slash."""
@@ -74,12 +74,12 @@ QUERY = r"^[\x21\x22\x24-\x7e]*$"
 
 
 def path_regex(*, slashes: bool) -> str:
-    """What a path must match as a whole to be compared at all; it must not contain `SEGMENTS` besides."""
+    """The pattern that a path must match as a whole to be compared; nor may it contain `SEGMENTS`."""
     return f"^/(?:{CHARACTERS}|{ESCAPES}{f'|{SLASH}' if slashes else ''})*+$"
 
 
 def header_regex(names: Sequence[str]) -> str:
-    """What a comma-separated list of names contains if one of `names` is in it, or one read like it.
+    """A pattern for comma-separated lists with one of `names`, or with a name that servers take for it.
 
     Interfaces like CGI take every character but letters and digits for the same one.
     """
@@ -197,7 +197,7 @@ class HttpHost:
 
     @property
     def tool_paths(self) -> frozenset[str]:
-        """The patterns of paths of rules about tools; no other rule is for these, and what is below."""
+        """The patterns of paths of rules about tools; no other rule is for these, and paths below them."""
         return frozenset(path for rule in self.rules if rule.tools is not None for path in rule.paths or ())
 
     @property
@@ -217,7 +217,7 @@ class HttpHost:
 
     @property
     def authorities(self) -> tuple[str, ...]:
-        """What the header `Host` may be."""
+        """The allowed values of the header `Host`."""
         with_port = f"{self.host}:{self.port}"
         return (self.host, with_port) if self.port == PORT else (with_port,)
 
@@ -261,7 +261,7 @@ def pattern_regex(pattern: str) -> str:
 
 
 def tools_regex(pattern: str) -> str:
-    """The regular expression of what is a rule's about tools alone: its path, and all below. Without case.
+    """The regular expression of paths that only a rule about tools covers: its own and all below, caseless.
 
     Many servers take `/mcp/` and `/MCP` for `/mcp`, and `%2F` for a slash. No group is repeated: where PCRE
     runs out of stack, nothing matches, and other rules would decide. `*` therefore includes `%2F`.

@@ -1,4 +1,4 @@
-"""Where this program is installed, as far as a policy lets a sandbox write there.
+"""The directories of this program's installation in which a policy lets a sandbox write.
 
 A program that can write the packages, the interpreter or a library that the next start of this program loads
 runs code outside the sandbox with all rights of the user. Directories of the installation that lie in
@@ -84,7 +84,7 @@ def writable_parts(facts: HostFacts, writable: Iterable[str]) -> tuple[str, ...]
 
 
 def installed_directories() -> tuple[str, ...]:
-    """The directories of the interpreter, its environment and our package, without what others add."""
+    """The directories of the interpreter, its environment and our package, without others' additions."""
     roots = [sys.prefix, sys.exec_prefix, sys.base_prefix, str(Path(__file__).parents[2])]
     roots += [str(data_path(room)) for room in get_args(Room)]
     roots += [site.USER_SITE] if site.ENABLE_USER_SITE and site.USER_SITE else []
@@ -96,7 +96,7 @@ def installed_directories() -> tuple[str, ...]:
 
 
 def refuse_changeable(policy: ResolvedPolicy) -> None:
-    """Raise UsageError where the sandbox could change what the next start of this program loads."""
+    """Raise UsageError if the sandbox could change a file that the next start of this program loads."""
     if policy.methods == ("noop",):
         return
     tree = policy.filesystem.tree
@@ -113,7 +113,7 @@ def refuse_changeable(policy: ResolvedPolicy) -> None:
     for name, folders in holding.items():
         found = shutil.which(name, path=os.pathsep.join(folders))
         if found is not None and _changeable(found, tree.changes_host):
-            raise UsageError(f"{found}, which launchers run, leads to what the sandbox can write")
+            raise UsageError(f"{found}, which launchers run, leads to a file that the sandbox can write")
     _refuse_changeable_modules(tree)
 
 
@@ -163,7 +163,7 @@ def refuse_replaceable(policy: ResolvedPolicy, declaration: Declaration, directo
 
 
 _HOLDING = {"deny": "deny-inside", "readonly": "readonly"}
-"""What a method has to be able to do, to hold a rule inside what may be written."""
+"""The feature that a method needs to hold a rule inside a writable directory."""
 
 
 def _is_own_process() -> bool:
@@ -215,7 +215,7 @@ def _executable_directories(changes: Callable[[str], bool]) -> Iterator[str]:
 
 
 def _added() -> Iterator[tuple[str, str]]:
-    """What the caller's environment and way to start Python add, each with a sentence about it."""
+    """The paths that the caller's environment and way to start Python add, each with a sentence about it."""
     for path in _paths_of_variable(
         "PYTHONPATH", os.pathsep
     ):  # programs that launchers start may go by it, too
@@ -236,7 +236,7 @@ def _added() -> Iterator[tuple[str, str]]:
 
 
 def _search_path() -> list[str]:
-    """Where Python looks for modules, without what the caller adds for this start."""
+    """The directories in which Python looks for modules, without the caller's additions for this start."""
     entries = set(_paths_of_variable("PYTHONPATH", os.pathsep)) if not sys.flags.ignore_environment else set()
     entries |= set() if sys.flags.safe_path or not sys.path else {_absolute_path(sys.path[0])}
     return [

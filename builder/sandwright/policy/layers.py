@@ -166,7 +166,7 @@ class _Merging:
                     entries[key] = Sourced(value, layer.source((*path, key)))
 
     def open_caches(self) -> None:
-        """Say what a cache means: a directory to write, and variables, which higher layers may set."""
+        """Expand each cache: a directory to write, and variables, which higher layers may set."""
         for item in self.lists.get("cache", ()):
             directory = Sourced(f"$CACHE/{item.value}", item.source)
             self.lists["filesystem.write"] = (*self.lists.get("filesystem.write", ()), directory)
@@ -201,7 +201,7 @@ def _sourced_items(layer: Layer, name: str, path: Path, items: Sequence[Any]) ->
 
 
 def _field_value(layer: Layer, name: str) -> Any:  # noqa: ANN401 - of the field's type
-    """What a layer says of a field, None for nothing."""
+    """The value of a field in a layer; None without one."""
     section, _, key = name.rpartition(".")
     part = getattr(layer.policy, section) if section else layer.policy
     return None if part is None else getattr(part, "pass_" if key == "pass" else key)

@@ -15,7 +15,7 @@ CONTROLLERS = {"memory": "memory", "cpus": "cpu", "pids": "pids"}
 """The limits of all processes together, and the kernel's name for what counts each (cgroups(7))."""
 
 LOWERED = {"memory": "256MiB", "pids": "384"}
-"""What a proof runs into in the place of a preset's generous limits. gVisor has up to 250 threads."""
+"""Limits that a proof exhausts in place of a preset's generous ones. gVisor has up to 250 threads."""
 
 
 def left_out(policy: ResolvedPolicy, declaration: Declaration) -> dict[str, str]:
@@ -43,7 +43,7 @@ def is_preset(policy: ResolvedPolicy, name: str) -> bool:
 
 
 def lowered_limits(policy: ResolvedPolicy) -> list[str]:
-    """Settings that lower the limits of presets to what a proof can run into."""
+    """Settings that lower the limits of presets to amounts that a proof can exhaust."""
     return [
         f"resources.{name}={value}"
         for name, value in LOWERED.items()

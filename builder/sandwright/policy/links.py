@@ -97,7 +97,7 @@ _APPROVED_LAYERS = ("floor", "user", "run")
 
 
 def through_replaceable(through: Iterable[str], tree: PathRules) -> Iterator[str]:
-    """Those of some links that lie in a directory which the sandbox can write."""
+    """The links that lie in a directory which the sandbox can write."""
     for link in through:
         if tree.changes_host(link.rpartition("/")[0] or "/"):
             yield link

@@ -105,7 +105,7 @@ class LiveEntries(AskedEntries):
 
 
 def stored_name(name: str, names: Collection[str], key: Callable[[str], str]) -> str:
-    """How a directory stores a name that leads to one of its entries.
+    """The spelling under which a directory stores a name that leads to one of its entries.
 
     APFS finds a file by other spellings than the stored one: another case, another of Unicode's normal forms.
     The kernel reports the stored spelling, which is what rules are compared with, so another spelling is

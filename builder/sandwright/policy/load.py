@@ -60,7 +60,7 @@ class Layer:
 
     @property
     def name(self) -> str:
-        """How messages call the layer."""
+        """The layer's name in messages."""
         return f"preset {self.preset}" if self.preset else self.kind
 
     def source(self, path: FieldPath) -> PolicySource:
@@ -179,7 +179,7 @@ def layers_for(
 
 
 def user_file(environ: Mapping[str, str]) -> Path:
-    """Where the user's policy is; a variable that is no absolute path does not move it (`user_dirs`)."""
+    """The path of the user's policy; a variable that is no absolute path does not move it (`user_dirs`)."""
     config, home = (environ.get(name, "") for name in ("XDG_CONFIG_HOME", "HOME"))
     if not config.startswith("/"):
         config = f"{home if home.startswith('/') else user_dirs.home()}/.config"
@@ -288,7 +288,7 @@ def _nulls(parsed: Document) -> Iterator[Problem]:
 
 
 def _contradictions(parsed: Document) -> Iterator[Problem]:
-    """What no single key can see: keys that exclude or require each other."""
+    """Faults between keys: keys that exclude or require each other."""
     data = parsed.data
     if not isinstance(data, dict):
         return

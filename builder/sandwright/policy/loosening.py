@@ -1,4 +1,4 @@
-"""What a policy lets through that the user's own policy doesn't, and what therefore needs approval.
+"""Accesses that a policy allows and the user's own policy does not, and that therefore need approval.
 
 Without a policy of the user's and a managed one, it is compared with the preset `default`, on which both
 build.
@@ -54,7 +54,7 @@ class Loosening:
 
 
 def without_command_line(policy: MergedPolicy) -> MergedPolicy:
-    """The policy of its files: what the command line says is the user's own word.
+    """The policy of its files: the command line is the user's own word.
 
     But for `extends`, which changes what the project's file means.
     """

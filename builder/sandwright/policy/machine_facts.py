@@ -1,4 +1,4 @@
-"""Collects what this machine and its user are, apart from files."""
+"""Collects facts about this machine and its user, apart from files."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ METHODS = frozenset(("POST", "GET", "DELETE"))
 """The methods of Streamable HTTP: messages, the stream of a server's own messages, the end of a session."""
 
 PATHS = ("/mcp",)
-"""Where a server is without `paths`."""
+"""The default of `paths`."""
 
 MAX_NAME = 128
 """Characters of a tool's name (MCP 2025-11-25, "Tool Names")."""

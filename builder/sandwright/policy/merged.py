@@ -31,7 +31,7 @@ _ORDER = ("floor", "user", "project", "run")
 
 @dataclass(frozen=True)
 class MergedPolicy:
-    """What a sandbox allows, before it is put on a host.
+    """The settings of a sandbox, before they are resolved on a host.
 
     `layers` are those given, `settings` their merge with the presets and the built-in settings, `floor`
     the settings of the operator's floor alone, None without one.
@@ -188,7 +188,7 @@ def _check_persistent(settings: MergedSettings, faults: Faults) -> None:
 
 
 def _check_together(settings: MergedSettings, faults: Faults) -> None:
-    """What no layer alone can see."""
+    """Check the settings of all layers together, for faults that no layer alone shows."""
     _check_persistent(settings, faults)
     mode, allow = settings.values["network.mode"], settings.items("network.allow")
     if mode.value == "host" and allow and allow[-1].source.rank >= mode.source.rank:

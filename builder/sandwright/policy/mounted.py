@@ -14,7 +14,7 @@ from sandwright.policy.rules import PathRule, PathRules
 
 
 def with_mount_aliases(facts: HostFacts, restricted: Iterable[str], inputs: LiveHost) -> HostFacts:
-    """The facts with the other paths of what the policy restricts, and those of repositories."""
+    """The facts with the other paths of restricted files, and those of repositories."""
     if facts.os != "linux":
         return facts
     paths = sorted({path for each in restricted for path in _nameable(each, facts)} - {"/"})

@@ -1,4 +1,4 @@
-"""The closed sets of names that a policy uses, each with what it means."""
+"""The closed sets of names that a policy uses, each with its meaning."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Method = Literal[
     "vm",
     "noop",
 ]
-"""How a policy is enforced."""
+"""The method that enforces a policy."""
 
 METHODS: tuple[Method, ...] = get_args(Method)
 
 PathKind = Literal["deny", "readonly", "write", "read"]
-"""What a rule says of a path, in order of precedence at the same path."""
+"""The kinds of rules for a path, in order of precedence at the same path."""
 
 PATH_KINDS: tuple[PathKind, ...] = get_args(PathKind)
 
@@ -111,7 +111,7 @@ CACHE_DIRECTORIES: Mapping[str, str] = {
     "~/.cache/ms-playwright": "playwright",
     "~/.bundle": "bundler",
 }
-"""Where tools keep their caches in a home, with the words of the policy's field `cache`."""
+"""The directories of tools' caches in a home, with the words of the policy's field `cache`."""
 
 
 def cache_word(path: str, home: str) -> str:
@@ -125,7 +125,7 @@ GIT_GRANTS: Mapping[str, str] = {
     "worktree": "the repository of a linked work tree may be written",
     "config": "configuration of repositories may be written",
 }
-"""What `filesystem.git` may grant."""
+"""The grants that `filesystem.git` may list."""
 
 FRAGMENTS: Mapping[str, str] = {
     "debugger": "lldb attaches to processes of the sandbox",

@@ -1,4 +1,4 @@
-"""Protects what a project has already of names that tools run by themselves, also below its root.
+"""Protects existing names in a project that tools run by themselves, also below its root.
 
 The names are those that the policy protects, and those of `policy.autorun` that are protected where they are
 there. Repositories of Git in the project count, too: their directories are protected like the project's own.
@@ -18,17 +18,18 @@ from sandwright.policy.provenance import Sourced
 from sandwright.policy.rules import Protection
 
 _METADATA: dict[str, list[str]] = {}
-"""The names that are protected where something is there, by what that is: the name itself, or metadata."""
+"""The names that are protected if they exist, by their kind: the name itself, or metadata."""
 
 _STORES = (".jj/repo/store/git/objects", ".sl/store/git/objects")
 """In the repositories of Git that Jujutsu and Sapling keep, in metadata that is not searched."""
 
 _OF_GIT = ("/.git", "/HEAD", "/commondir", "/objects")
-"""What a work tree has, and what bare repositories have. While they are protected, a program inside can move
-`HEAD` away, but neither `commondir` nor `objects`."""
+"""The names that a work tree has, and bare repositories have. While they are protected, a program inside can
+move `HEAD` away, but neither `commondir` nor `objects`."""
 
 _RENDERED = ".sandbox"
-"""What sandwright makes in a project: a `sandbox.yaml` beside it is a policy, and no data of the project."""
+"""The directory that sandwright makes in a project: a `sandbox.yaml` beside it is a policy, not data of the
+project."""
 
 for _each in NAMES:
     if _each.decision == "existing":
@@ -139,7 +140,7 @@ def _protected_names(settings: MergedSettings) -> list[Sourced[str]]:
 def nested_protections(
     settings: MergedSettings, found: Iterable[str], excepted: Collection[tuple[str, int]]
 ) -> Iterator[Protection]:
-    """What protects the paths of `existing_protected`, but for `excepted`: paths with the rank of the lifter.
+    """The protections of the paths of `existing_protected`, except `excepted`: paths with the lifter's rank.
 
     Each is a name of the layer that protects it: of the one that protects anything, for names of the table.
     """

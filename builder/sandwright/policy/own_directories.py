@@ -99,7 +99,7 @@ def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, a
 
 
 def _podman_state(inputs: LiveHost) -> Iterator[str]:
-    """Where Podman has the state of a user's containers if there is no runtime directory.
+    """The directories of Podman's state of a user's containers if there is no runtime directory.
 
     See GetRootlessRuntimeDir in containers/podman and containers/storage.
     """

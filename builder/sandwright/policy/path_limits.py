@@ -61,7 +61,7 @@ def check_sockets(
 
 
 class _PathLimits:
-    """The floor's rules, and what they let be read and written at most."""
+    """The floor's rules, and the most that they let be read and written."""
 
     def __init__(self, floor: MergedSettings, filesystem: Filesystem, resolver: PathResolver) -> None:
         # What the floor spells wrong is a fault of the policy that it is part of, found there.
@@ -85,7 +85,7 @@ class _PathLimits:
         self._startup = PathRules(filesystem.startup, key=key)
 
     def limit(self, action: Action, path: str) -> PolicySource | None:
-        """Where the floor says that a path may not be read or written; None when it may."""
+        """The rule of the floor that forbids to read or write a path; None when it is allowed."""
         if action == "write" and not self._guarded.allows("write", path):
             return self._guarded.deciding(path)[0].source
         rule = (self._readable if action == "read" else self._writable).deciding(path)[0]

@@ -119,7 +119,7 @@ class PathResolver:
                     yield rule
 
     def _everywhere(self, texts: Iterable[Sourced[str]], kind: PathKind) -> Iterator[Sourced[str]]:
-        """The paths; of what takes rights away also those in the account's home, if HOME is another."""
+        """The paths; those of restrictions also in the account's home, if HOME is another."""
         for text in texts:
             yield text
             if kind in ("deny", "readonly"):
@@ -147,7 +147,7 @@ class PathResolver:
                 yield PathRule(path, "write", "own", BUILT_IN, path, "devices that keep nothing")
 
     def startup(self) -> Iterator[PathRule]:
-        """What a program needs to read to start."""
+        """The rules for the files that a program reads at its start."""
         yield from self._builtin_rules(PATHS[self.facts.os], "read", "startup")
 
     def temporary(self, mode: Sourced[str]) -> PathRule | None:

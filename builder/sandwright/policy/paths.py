@@ -121,7 +121,7 @@ def components(path: str) -> list[str]:
 
 
 def depth(path: str) -> int:
-    """How many names make up a canonical path."""
+    """The number of names in a canonical path."""
     return 0 if path == "/" else path.count("/")
 
 

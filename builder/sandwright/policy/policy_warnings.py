@@ -1,4 +1,4 @@
-"""What a policy says that has no effect, or less than it seems, on this host."""
+"""Warnings about settings of a policy that have no effect, or less than it seems, on this host."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _linked_paths(policy: ResolvedPolicy) -> Iterator[str]:
 
 
 def _second_names(policy: ResolvedPolicy, inputs: LiveHost) -> Iterator[str]:
-    """A mount hides or holds a name, not the file: by another hard link it stays what it is."""
+    """A mount hides or holds a name, not the file: by another hard link it is unchanged."""
     user = f"{user_dirs.config()}/policy.yaml"
     count = inputs.status(user).names
     if count > 1:
@@ -160,7 +160,7 @@ def _are_listed(names: set[str], folder: str, inputs: LiveHost) -> bool:
 
 
 def _controls_host(rule: PathRule, policy: ResolvedPolicy) -> bool:
-    """Whether a file decides what runs on the host: the policy, or Git's configuration."""
+    """Whether a file decides about programs of the host: the policy, or Git's configuration."""
     folder, _, name = rule.path.rpartition("/")
     git = folder in policy.facts.git_directories and name in ("config", "config.worktree")
     return rule.origin == "policy" or (rule.origin == "protected" and (git or name == "sandbox.yaml"))

@@ -46,7 +46,7 @@ class PolicySource:
 
 
 BUILT_IN = PolicySource("built-in")
-"""What holds always, without standing in a document."""
+"""The source of rules that always hold and stand in no document."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""sandwright's files on the host. No policy can grant them, since they decide what a sandbox is.
+"""sandwright's files on the host. No policy can grant them, since they decide about sandboxes.
 
 The paths come from the facts of the host, so every caller that resolves a policy has them. Those below the
 home hold for any facts, also for facts that were written by hand.
@@ -43,7 +43,7 @@ TRUSTED_REASON = "what programs of the host start or obey"
 
 
 def reserved_rules(facts: HostFacts) -> Iterator[PathRule]:
-    """A rule for each reserved path: sandwright's state, what the host trusts, its installation."""
+    """A rule for each reserved path: sandwright's state, files that the host trusts, its installation."""
     hidden = [*facts.reserved_hidden, *(f"{facts.home}/{name}" for name in HIDDEN)]
     readonly = [*facts.reserved_readonly, *(f"{facts.home}/{name}" for name in READONLY)]
     for directory in dict.fromkeys(hidden):
@@ -63,7 +63,7 @@ def closed_paths(facts: HostFacts) -> list[str]:
 
 
 def rules_in_force(rules: Sequence[PathRule], before: PathRules, facts: HostFacts) -> Iterator[PathRule]:
-    """The reserved rules that restrict what `before` allows."""
+    """The reserved rules that restrict a grant of `before`."""
     there = {rule.path for rule in rules if facts.kind(rule.path) is not None}
     for rule in rules:
         changes, exists = before.changes_host(rule.path), rule.path in there
@@ -95,7 +95,7 @@ def _ungranted(rule: PathRule) -> str:
 
 
 def granting_rules(rules: Iterable[PathRule], facts: HostFacts) -> PathRules:
-    """The grants among rules, without what takes something away again, which a policy may accept."""
+    """The grants among rules, without the restrictions, which a policy may accept."""
     return PathRules((rule for rule in rules if rule.kind in ("read", "write")), key=same_name(facts))
 
 
@@ -131,7 +131,7 @@ def _unheld_links(closed: Iterable[PathRule], grants: PathRules, declaration: De
 
 
 def _required_features(rule: PathRule, grants: PathRules, facts: HostFacts) -> Iterator[str]:
-    """What a method has to be able to do, to hold a reserved rule."""
+    """The features that a method needs to hold a reserved rule."""
     if not grants.changes_host(rule.path):
         yield "filesystem.deny"
         return

@@ -204,7 +204,7 @@ def _home_source(mode: Sourced[str], facts: HostFacts, faults: Faults) -> str:
 
 
 def _unreviewed_directories(facts: HostFacts) -> list[str]:
-    """The directories in which others may have made links: the project, and what sandboxes keep."""
+    """The directories in which others may have made links: the project, and sandboxes' persistent ones."""
     named = (facts.project, facts.variables.get("CACHE"), facts.variables.get("STATE"))
     return [canonical(path, facts) for path in named if path]
 
@@ -305,7 +305,7 @@ def _process(settings: MergedSettings, resolver: PathResolver) -> tuple[Process,
 def _resolve_environment(
     settings: MergedSettings, facts: HostFacts, secrets: frozenset[str]
 ) -> EnvironmentRules:
-    """Which environment variables the command gets: those that are passed, and values that are set."""
+    """The environment variables of the command: those that are passed, and values that are set."""
     entries = settings.entries.get("environment.set", {})
     variables = {name: value for name, value in facts.variables.items() if name in spelling.VARIABLES}
     return EnvironmentRules(
@@ -350,7 +350,7 @@ def _mcp_tools(settings: MergedSettings) -> tuple[str, ...] | None:
 
 
 def _resources(settings: MergedSettings, facts: HostFacts) -> Resources:
-    """The limits. Of memory a preset never gives more than three quarters of what the machine has."""
+    """The limits. Of memory a preset never gives more than three quarters of the machine's."""
 
     def limit(name: str) -> Any:  # noqa: ANN401 - of the field's type
         value = settings.value(f"resources.{name}")

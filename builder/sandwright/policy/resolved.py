@@ -1,4 +1,4 @@
-"""A policy on one host, as values: every path canonical, every text what it means."""
+"""A policy on one host, as values: every path canonical, every text with its meaning."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ class ResolvedPolicy:
         return self.settings.items("network.allow")[found[0]] if found else None
 
     def listed_at(self, field: str, value: str | int) -> PolicySource:
-        """Where a list of `network` first has a port or a canonical path; where it stands if it has not."""
+        """The first entry with a port or a canonical path in a list of `network`; else the list itself."""
         return self._listed_at.get((field, value)) or self.source(field)
 
     @functools.cached_property

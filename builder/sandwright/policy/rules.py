@@ -1,4 +1,4 @@
-"""Rules for paths: what the policy lists, and what holds always. Which one decides for a path.
+"""Rules for paths: those that the policy lists, and those that always hold. The deciding rule for a path.
 
 The most specific path wins; at the same path deny > readonly > write > read. Paths are canonical by then.
 Two kinds of rules come in besides: a *protected* name below a writable path takes writing away where writing
@@ -20,9 +20,10 @@ MAX_ANSWERS = 100_000
 """Answers about paths that are kept before all are forgotten."""
 
 Origin = Literal["listed", "protected", "policy", "engine", "cloud", "tmp", "home", "own", "startup", "git"]
-"""Why there is a rule: a policy lists it; a protected name; the policy's own file; a container engine's
-socket; the cloud tools' credentials; the temporary directory; the sandbox's home directory; what the sandbox
-has instead of the host's (`/dev`); what a program needs to start; the repository of a linked work tree."""
+"""The origin of a rule: a policy lists it; a protected name; the policy's own file; a container engine's
+socket; the cloud tools' credentials; the temporary directory; the sandbox's home directory; the sandbox's own
+file system instead of the host's (`/dev`); a file that a program needs to start; the repository of a linked
+work tree."""
 
 Action = Literal["read", "write"]
 
@@ -139,7 +140,7 @@ class PathRules:
         return bool(rules) and rules[0].writable and not rules[0].private
 
     def shows_host(self, path: str) -> bool:
-        """Whether a canonical path may be read, and is the host's: what appears there is seen inside."""
+        """Whether a canonical path may be read, and is the host's: a new file there is seen inside."""
         rules = self.deciding(path)
         return bool(rules) and rules[0].readable and not rules[0].private
 

@@ -85,7 +85,7 @@ _PLAIN = ("PWD",)
 
 
 def why_secret(name: str) -> str:
-    """Why a variable of this name may hold a secret; empty for none that looks so. Case says nothing."""
+    """The reason why a variable of this name may hold a secret; empty without one. Case is ignored."""
     upper = name.upper()
     names = (upper,) if upper in _PLAIN else (upper, f"_{upper}")
     return next(
@@ -94,7 +94,7 @@ def why_secret(name: str) -> str:
 
 
 _SHORTEST = 4
-"""Characters of what may be a secret."""
+"""The least number of characters of a possible secret."""
 
 
 def secret_values(environ: Mapping[str, str]) -> dict[str, str]:

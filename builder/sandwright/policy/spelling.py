@@ -1,4 +1,4 @@
-"""How a policy spells a path: variables, `~`, and refused forms.
+"""Paths as a policy spells them: variables, `~`, and refused forms.
 
     $PROJECT $HOME $TMP $CWD $UID   the host's own; `${PROJECT}` is the same
     $STATE $CACHE                   what sandboxes keep: for all projects of the user, for this project
@@ -44,7 +44,7 @@ class Variable:
 
     @property
     def of_environment(self) -> bool:
-        """Whether the environment gives its value, and not what the host is."""
+        """Whether the environment gives its value, and not a fact of the host."""
         return self.name not in VARIABLES
 
 
@@ -102,7 +102,7 @@ def expand_path(text: str, values: Mapping[str, str]) -> str:
 
 
 def in_home(text: str, home: str) -> Iterator[str]:
-    """How the same path in another home is spelled; none where `text` is in no home, or `home` is empty."""
+    """The spelling of the same path in another home; none if `text` is in no home, or `home` is empty."""
     for prefix in ("~", "$HOME", "${HOME}"):
         rest = text.removeprefix(prefix)
         if home and rest != text and (not rest or rest.startswith("/")):

@@ -1,4 +1,4 @@
-"""What a program needs to read to start at all: its loader (ld.so), its libraries, a little configuration.
+"""Files that a program reads to start at all: its loader (ld.so), its libraries, a little configuration.
 
 These paths stay readable when a policy's `read` doesn't name them; what a policy denies stays denied.
 """
@@ -14,13 +14,13 @@ BUNDLES = (
     "/etc/pki/tls/certs/ca-bundle.crt",  # Fedora, RHEL
     "/etc/ssl/cert.pem",  # OpenSSL's own on Alpine and others
 )
-"""Where systems keep all certificates of authorities in one file."""
+"""The files in which systems keep the certificates of all authorities."""
 
 STORES = (
     "/etc/ssl/certs/java/cacerts",  # Debian, Alpine
     "/etc/pki/java/cacerts",  # Fedora, RHEL
 )
-"""Where systems keep the key store that Java reads; its releases have a link there."""
+"""The key stores that Java reads on systems; its releases have a link there."""
 
 PATHS: Mapping[System, Mapping[str, str]] = {
     "linux": {

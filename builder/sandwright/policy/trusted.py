@@ -1,4 +1,4 @@
-"""What programs of the host execute or obey, beside sandwright's own state: images and the engines' settings.
+"""Files that programs of the host execute or obey: images and the engines' settings.
 
 A sandbox that writes there decides what a later sandbox is, or what Docker and Podman start.
 """

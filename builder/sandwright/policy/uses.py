@@ -116,7 +116,7 @@ def absent_restrictions(policy: ResolvedPolicy) -> tuple[PathRule, ...]:
 
 
 def unprotected_names(policy: ResolvedPolicy) -> Iterator[tuple[str, PolicySource]]:
-    """The protected paths that don't exist and that a program inside could create, and who protects them.
+    """The protected paths that don't exist and that a program inside could create, with the source of each.
 
     What counts is the directory in which a name would be made: `~/.claude` may be writable where `~` is not.
     A repository's directories have placeholders, wherever they are.
@@ -173,7 +173,7 @@ def denied_names(policy: ResolvedPolicy, covered: Collection[str]) -> Iterator[t
 
 
 def _written_path(rule: PathRule, policy: ResolvedPolicy) -> str:
-    """The path as the policy writes it; where it can't be read again, what it led to."""
+    """The path as the policy writes it; if that can't be read again, its target."""
     try:
         return expand_path(rule.written, policy.facts.variables)
     except ValueError:
@@ -203,7 +203,7 @@ def _unsupported_message(method: str, use: Use, support: Support) -> str:
 
 def _suggest_alternatives(method: str) -> str:
     return (
-        "choose another method, leave out what it can't do, or accept it: "
+        "choose another method, leave the feature out, or accept the gap: "
         f"accept_gaps: [{{feature: …, method: {method}, reason: …}}]"
     )
 

@@ -32,8 +32,8 @@ _IMAGE = re.compile(
     r"(?::[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
 )
 _FILES = re.compile(r"(containers-storage|dir|docker-archive|docker-daemon|oci|oci-archive|ostree|sif):.*")
-"""What Podman takes for files (containers-transports(5)), though it is a reference; loading an archive
-sets the tags that it names. `docker:` only counts with `//`, and is an image."""
+"""The references that Podman takes for files (containers-transports(5)); loading an archive sets the tags
+that it names. `docker:` only counts with `//`, and is an image."""
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 LOADERS = (
@@ -126,7 +126,7 @@ def pattern_covers(pattern: str, name: str) -> bool:
 
 
 def covering_patterns(patterns: Container[str], name: str) -> Iterator[str]:
-    """Those of many patterns that cover a name, the most specific first."""
+    """The patterns that cover a name, the most specific first."""
     prefixes = (f"{name[:end]}*" for end in range(len(name), -1, -1))
     return (each for each in (name, *prefixes) if each in patterns)
 

@@ -1,1 +1,1 @@
-"""What the code says of itself, as tables for the documentation, so that no page can go stale."""
+"""Tables for the documentation, generated from the code, so that no page can go stale."""

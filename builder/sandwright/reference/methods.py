@@ -1,4 +1,4 @@
-"""What each method makes of a policy, and which probes prove it: from the declarations and the catalogue."""
+"""The support of each method for a policy, and the probes that prove it: from declarations and catalogue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ POLICIES = (
     "network: {mode: proxy, allow: [example.org]}",
     "network: {mode: host}\nfilesystem: {tmp: shared, home: throwaway}",
 )
-"""What the probes are listed for: policies that use what most do. Rules of paths get probes of their own."""
+"""The policies that the probes are listed for: they use common features. Rules of paths get their own
+probes."""
 
 VERIFIED = tuple(name for name in PROVED if name in METHODS)
 """The methods of policies that `verify` proves; it knows some under further names."""
@@ -123,7 +124,7 @@ def texts() -> dict[str, str]:
 
 
 def matrix() -> str:
-    """How completely each method enforces each feature."""
+    """The table of all features, with each method's level of enforcement."""
     rows = [
         [code(feature), *(_LEVELS[registry.declaration(method).of(feature).level] for method in METHODS)]
         for feature in FEATURES
@@ -169,7 +170,7 @@ def _joined(names: Iterable[str]) -> str:
 
 
 def support(method: str) -> str:
-    """How completely a method enforces each feature, why, and the probes that prove it."""
+    """The table of a method's enforcement of each feature: level, reason, and the probes that prove it."""
     proved = _proved_by(method) if method in VERIFIED else {}
     rows = []
     for feature, about in FEATURES.items():
@@ -184,7 +185,7 @@ def support(method: str) -> str:
 
 
 def probes_text() -> str:
-    """Every probe with what it proves, and the answers that each method must give where they differ."""
+    """Every probe with its claim, and the answers that each method must give where they differ."""
     found = dict(RUNS)
     for method in VERIFIED:
         found |= {probe.name: probe.about for probe in _probes(method) if probe.name not in found}

@@ -1,4 +1,4 @@
-"""Fills the generated parts of the pages in a directory, or says which are not what the code says."""
+"""Fills the generated parts of the pages in a directory, or lists the pages that differ from the code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def texts() -> dict[str, str]:
 
 
 def stale(directory: Path, generated: Mapping[str, str]) -> dict[Path, str]:
-    """The pages below a directory that differ from what they should be, and what that is.
+    """The pages below a directory that differ from their generated text, with that text.
 
     Raise DocumentError for a page with a part that is not generated, or has no end.
     """

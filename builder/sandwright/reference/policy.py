@@ -1,4 +1,4 @@
-"""The reference of `sandbox.yaml`, from the model: each key, what it takes, and what its docstring says."""
+"""The reference of `sandbox.yaml`, from the model: each key, its values, and its docstring."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _nested_mappings(inner: Schema, root: Schema) -> Iterator[Schema]:
 
 
 def _describe_type(described: Schema, root: Schema) -> str:
-    """What a key takes, in a few words."""
+    """The values that a key takes, in a few words."""
     node = _resolve_reference(described, root)
     if "enum" in node or "const" in node:
         names = [code(str(each)) for each in node.get("enum", [node.get("const")])]

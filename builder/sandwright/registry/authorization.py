@@ -175,7 +175,7 @@ class Authorizer:
         return ""
 
     def _stranger(self, realm: str, operation: RegistryOperation) -> str:
-        """Why a login is not sent to a realm; empty when it is, or without a login."""
+        """The reason to withhold a login from a realm; empty when it is sent, or without a login."""
         credential = self._credential(operation.repository)
         host = urllib.parse.urlsplit(realm).hostname or ""
         if credential is None or self._settings.knows_token_server(self._host, host):
@@ -199,7 +199,7 @@ class Authorizer:
             text = document.get("token") or document.get("access_token")
             life = document.get("expires_in")
         except (ValueError, AttributeError, RecursionError):
-            raise RegistryError(f"{where}: the answer is not what a token server gives") from None
+            raise RegistryError(f"{where}: the answer is not one of a token server") from None
         if not isinstance(text, str) or len(text) > LONGEST_TOKEN or not _TOKEN.fullmatch(text):
             raise Denied(f"{where}: the answer holds no token")
         seconds = float(life) if isinstance(life, int) and 0 < life < 10**6 else _DEFAULT_LIFE

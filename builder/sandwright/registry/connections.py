@@ -24,8 +24,8 @@ from urllib3.response import BaseHTTPResponse, HTTPResponse
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 _PATIENCE = 2.0
-"""How often the time without a byte an answer's head may take, and what frames its body: each byte of them is
-one, so that time alone does not bound them."""
+"""The factor on the time without a byte for an answer's head, and for the framing of its body: each byte of
+them is one, so that time alone does not bound them."""
 
 
 class Connections:
@@ -91,7 +91,7 @@ class Connections:
 
 
 class _Bound:
-    """When the read began that goes on (never, without one), and whether it took too long."""
+    """The start of the current read (infinity without one), and whether it took too long."""
 
     since, over = math.inf, False
 

@@ -81,7 +81,7 @@ class Download:
                 self._restart()
         if not self._is_right():
             found = f"{self._algorithm}:{self._hash.hexdigest()}"
-            raise WrongContent(f"{self._request.operation}: what came has the digest {found}")
+            raise WrongContent(f"{self._request.operation}: the received content has the digest {found}")
 
     def _is_right(self) -> bool:
         return self._descriptor.digest == f"{self._algorithm}:{self._hash.hexdigest()}"

@@ -1,4 +1,4 @@
-"""Errors of registries: which request failed, and what the registry answered."""
+"""Errors of registries: the request that failed, and the registry's answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_ERRORS = 3
 LONGEST_TEXT = 240
 
 _HINTS = {
-    401: "it wants to know who asks",
+    401: "it requires a login",
     403: "it does not let us",
     405: "it does not do this at all",
     429: "it was asked too often",
@@ -28,7 +28,7 @@ class RegistryError(FetchError):
     """
 
     def __init__(self, message: str, *, status: int = 0, codes: tuple[str, ...] = ()) -> None:
-        """`message` names registry, repository and what was asked."""
+        """`message` names registry, repository and request."""
         self.status = status
         self.codes = codes
         super().__init__(message)

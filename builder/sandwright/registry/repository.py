@@ -25,7 +25,7 @@ from sandwright.registry.upload import Source, Upload
 from sandwright.rootfs.descriptor import INDEX_TYPES, MANIFEST_TYPES, Descriptor, check_digest
 
 LARGEST_DOCUMENT = 4 << 20
-"""Bytes of a manifest: what registries must take at most (distribution-spec, "Pushing Manifests")."""
+"""Bytes of a manifest: the size that registries must accept (distribution-spec, "Pushing Manifests")."""
 
 DOCUMENT_TYPES = (*sorted(INDEX_TYPES), *sorted(MANIFEST_TYPES))
 _SCHEMA_1 = "application/vnd.docker.distribution.manifest.v1"
@@ -33,7 +33,7 @@ _SCHEMA_1 = "application/vnd.docker.distribution.manifest.v1"
 
 class _Unseen:
     def advance(self, amount: int) -> None:
-        """Nobody watches."""
+        """Ignore the progress."""
 
 
 UNSEEN: ProgressStep = _Unseen()
@@ -232,7 +232,9 @@ def _check_body(what: str, body: bytes, header: str, operation: RegistryOperatio
     algorithm = expected.partition(":")[0] or "sha256"
     found = f"{algorithm}:{hashlib.new(algorithm, body).hexdigest()}"
     if expected and found != expected:
-        raise WrongContent(f"{operation}: what came has the digest {found}, {expected} was promised")
+        raise WrongContent(
+            f"{operation}: the received content has the digest {found}, {expected} was promised"
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""When an HTTP request is tried again (retries): statuses such as 429, backoff, Retry-After."""
+"""Retries of HTTP requests: statuses such as 429, backoff, Retry-After."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNTOUCHED = frozenset({425, 429, 503})
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often and how long to try a server. All times are in seconds.
+    """The number and the limits of attempts at a server. All times are in seconds.
 
     `reach` bounds the first contact, name resolution included. `connect` and `stall` bound the time without a
     connection or a byte, `commit` the time without an answer to an upload. A transient failure is retried up

@@ -56,7 +56,7 @@ class RegistrySettings:
         return name in (registry_host.rstrip("."), TOKEN_SERVERS.get(registry)) or name in self.token_servers
 
     def may_be_plain(self, host: str) -> bool:
-        """Whether `host[:port]` may be used with plain http; what can't be a host may not."""
+        """Whether `host[:port]` may be used with plain http; an invalid host may not."""
         try:
             name, _ = split_host(host)
         except UsageError:
@@ -64,7 +64,7 @@ class RegistrySettings:
         return is_loopback(name) or host in self.insecure or name in self.insecure
 
     def trusted(self, environment: Mapping[str, str]) -> str | bool:
-        """What `requests` takes as `verify`: a file of certificates, or True for those of `certifi`."""
+        """The value of `verify` for `requests`: a file of certificates, or True for those of `certifi`."""
         if self.authorities is not None:
             if not self.authorities.is_file():
                 raise UsageError(f"{self.authorities}: there is no such file of certificates")

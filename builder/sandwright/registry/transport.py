@@ -26,7 +26,7 @@ from sandwright.registry.settings import RegistrySettings
 CHUNK = 1 << 20
 
 FailureKind = Literal["unreachable", "cut", "untrusted", "plain"]
-"""How a request failed: no answer; cut off; an invalid certificate; no TLS at all."""
+"""The failure of a request: no answer; cut off; an invalid certificate; no TLS at all."""
 
 
 class ConnectionBroken(Exception):

@@ -261,7 +261,7 @@ class Upload:
             raise WrongContent(f"{self._asked}: it stored {printable(header, 100)} in its place")
 
     def _has_arrived(self) -> bool:
-        """Whether it arrived all the same: the answer may have been what was lost."""
+        """Whether it arrived all the same: the answer alone may have been lost."""
         url = f"/v2/{self._repository}/blobs/{self._descriptor.digest}"
         request = RegistryRequest("HEAD", url, self._asked, self._scopes, expect=frozenset({200, 404}))
         with self._client.send(request) as answer:
@@ -316,7 +316,7 @@ class _Content:
         """With `whole`, raise IntegrityError unless everything was hashed and has the digest."""
         if whole and self._descriptor.digest.partition(":")[2] != self._hash.hexdigest():
             found = f"{self._hash.name}:{self._hash.hexdigest()}"
-            raise IntegrityError(f"{self._asked}: what was to be sent has the digest {found}")
+            raise IntegrityError(f"{self._asked}: the content to be sent has the digest {found}")
 
 
 class _Part:

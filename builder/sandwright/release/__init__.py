@@ -1,4 +1,4 @@
-"""Publishes images with evidence, and checks what was published.
+"""Publishes images with evidence, and checks published images.
 
 `contents` and `packages` read an image, `sbom` writes its SBOMs (CycloneDX, SPDX); `evidence` records
 its test runs, `sources` its inputs, `provenance` binds all of that to its digest, and

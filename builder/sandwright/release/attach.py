@@ -19,7 +19,7 @@ LARGEST = 256 << 20
 """Bytes of a document that is attached."""
 
 LARGEST_BUNDLE = 16 << 20
-"""Bytes of a signed statement. All who check an image parse what anybody has attached as one."""
+"""Bytes of a signed statement. Everybody who checks an image parses all attached documents as such."""
 
 _LARGEST_CONFIG = 1 << 20
 MOST = 500
@@ -27,7 +27,7 @@ MOST = 500
 
 @dataclass(frozen=True)
 class AttachedDocument:
-    """A document of one layer that is attached to `subject`. `manifest` is the digest of what attaches it."""
+    """A document of one layer that is attached to `subject`. `manifest` is the digest of its manifest."""
 
     artifact_type: str
     subject: str

@@ -131,7 +131,7 @@ def _attestation(statements: Sequence[InTotoStatement], blobs: dict[str, bytes])
 
 
 def _attestation_row(node: ManifestNode, subject: str) -> dict[str, Any]:
-    """What the index says of an attestation manifest."""
+    """The index's entry for an attestation manifest."""
     return node.descriptor.document(
         platform={"architecture": UNKNOWN.architecture, "os": UNKNOWN.os},
         annotations={KIND: ATTESTATION, SUBJECT: subject},

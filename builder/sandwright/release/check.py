@@ -106,7 +106,7 @@ class _Found:
     contents: Mapping[Byproduct, bytes]
 
     def one(self, artifact_type: str, attached_to: str, where: str) -> tuple[bytes, str]:
-        """The one document of a type that is attached to a manifest, and what messages call it."""
+        """The one document of a type that is attached to a manifest, and its name for messages."""
         fitting = [
             each
             for each in self.contents
@@ -120,7 +120,7 @@ class _Found:
 
 
 class _Check:
-    """One image under examination. Each step goes by what those before it have proved."""
+    """One image under examination. Each step relies on the proofs of those before it."""
 
     _root: Descriptor
     _signatures: Sequence[InTotoStatement]
@@ -140,7 +140,7 @@ class _Check:
         self._image = image
 
     def signature(self, manifest: Descriptor) -> str:
-        """What was asked for is signed, with the index that it is or belongs to, and as the image it is here.
+        """Check that the requested digest is signed, with its index, and under the name of this image.
 
         Without the name, who writes to the registry could put one signed image in another's place.
         """
@@ -158,7 +158,7 @@ class _Check:
         return f"{self._root.digest}{part} is signed by {self._verifier}"
 
     def image(self) -> str:
-        """All of the image is there, byte for byte, and what was signed is this index and its manifests."""
+        """Check that all of the image is there, byte for byte, and its index and manifests are signed."""
         graph = pull_pinned(self._repository, self._root, self._place, progress=self._progress)
         self._place.finish(self._root)
         self._platforms = check_index(graph, self._place.read, f"{self._name}: {self._root.digest}")
@@ -172,7 +172,7 @@ class _Check:
         return f"{len(graph.nodes) + len(graph.blobs)} parts for {', '.join(self._platforms)}, {size} bytes"
 
     def provenance(self) -> str:
-        """How it came about is signed, and is about this image."""
+        """Check that the signed provenance is about this image."""
         made = []
         for each in self._signed_statements(self._root.digest, PROVENANCE):
             where = f"{self._name}: provenance of {self._root.digest}"
@@ -236,7 +236,7 @@ class _Check:
         return f"{', '.join(counts)}, as {' and '.join(FORMATS)} list them"
 
     def evidence(self) -> str:
-        """What was seen of it is about these manifests, and green."""
+        """Check that the evidence is about these manifests, and green."""
         subjects = {digest: platform for platform, digest in self._platforms.items()}
         lines = []
         for found in self._found:
@@ -247,7 +247,7 @@ class _Check:
         return "; ".join(dict.fromkeys([*lines, *self._vex_lines()]))
 
     def _vex_lines(self) -> Iterator[str]:
-        """What the newest signed statements about vulnerabilities say, for each platform that has any."""
+        """The newest signed statements about vulnerabilities, in a line for each platform that has any."""
         for platform, digest in self._platforms.items():
             found, _ = self._find_statements(digest, vex.PREDICATE)
             if found:
@@ -271,7 +271,7 @@ class _Check:
         return f"made again, it is {', '.join(sorted(digests))}"
 
     def _supply(self, made: Provenance, supply: Fetcher) -> Fetcher:
-        """Where packages come from: the store of the image, unless the user named another one."""
+        """The source of packages: the store of the image, unless the user named another one."""
         if not made.store or supply.store is not None:
             return supply
         store = PackageStore(self._name, lambda: nullcontext(self._repository))

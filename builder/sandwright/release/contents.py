@@ -119,7 +119,7 @@ def _read_layer(
 def hash_stream(
     chunks: Iterator[bytes], algorithms: Sequence[str], copy: list[bytes] | None = None
 ) -> dict[str, str]:
-    """The digests of what passes, by algorithm; `copy` gets it."""
+    """The digests of the passing data, by algorithm; `copy` gets it."""
     made = [hashlib.new(name, usedforsecurity=False) for name in algorithms]
     for chunk in chunks:
         for each in made:
@@ -170,7 +170,7 @@ class _Layered:
     def _layered_file(
         self, entry: TarEntry, digests: Mapping[str, str], number: int, same: bytes | None
     ) -> LayeredFile | None:
-        """What a member is, of which a hard link says so by the file at `same`."""
+        """The file of a member; a hard link's is that of the file at `same`."""
         if entry.kind is EntryKind.DIRECTORY:
             return None
         if entry.kind is EntryKind.HARDLINK:

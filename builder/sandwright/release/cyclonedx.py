@@ -78,7 +78,7 @@ def _dependency_graph(inventory: Inventory) -> Iterator[dict[str, Any]]:
 
 
 def _dependency_completeness(inventory: Inventory) -> Iterator[dict[str, Any]]:
-    """Of which packages all dependencies are listed: what the image lacks is in no graph."""
+    """The packages whose dependencies are all listed: a package that the image lacks is in no graph."""
     for aggregate, complete in (("complete", True), ("incomplete", False)):
         urls = (
             package_url(each, inventory.system) for each in inventory.packages if each.complete is complete
@@ -88,7 +88,7 @@ def _dependency_completeness(inventory: Inventory) -> Iterator[dict[str, Any]]:
 
 
 def _creator(inventory: Inventory) -> dict[str, Any]:
-    """Who made the document: who is responsible for the image, by its labels."""
+    """The document's creator: the image's vendor and authors, by its labels."""
     made: dict[str, Any] = {"manufacturer": {"name": inventory.vendor}} if inventory.vendor else {}
     name, address = contact_of(inventory.authors)
     if name or address:

@@ -1,4 +1,4 @@
-"""Where two images that should be the same differ: the first layer, entry and field."""
+"""The first difference between two images that should be the same: layer, entry and field."""
 
 from __future__ import annotations
 

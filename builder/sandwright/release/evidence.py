@@ -1,4 +1,4 @@
-"""What was seen of an image before it is published: its smoke run, and the matrix where it was proved.
+"""Evidence about an image before it is published: its smoke run, and the matrix that proved it.
 
 Evidence counts for its exact digest only, and only when it is green. The published part has
 no times, so that the same evidence has the same bytes.
@@ -66,7 +66,7 @@ def smoke_evidence(
 def _missing_rows(
     rows: Sequence[ImageRow], platform: str, digest: str, require: Sequence[str]
 ) -> Iterator[str]:
-    """What the smoke run doesn't say of one platform's image."""
+    """The gaps of the smoke run for one platform's image."""
     of_platform = [row for row in rows if row.platform == platform]
     about = [row for row in of_platform if row.digest == digest]
     if not about:

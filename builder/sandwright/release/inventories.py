@@ -86,13 +86,13 @@ def check_sbom(
 
 
 def path_of(directory: Path, platform: str, kind: Format, *, files: bool = True) -> Path:
-    """Where an SBOM is kept, with or without `files`."""
+    """The path of an SBOM, with or without `files`."""
     part = "" if files else "packages."
     return directory / f"{platform.partition('/')[2]}.{part}{SUFFIXES[kind]}"
 
 
 def _debs(locked: Sequence[LockedPackage], supply: Fetcher, progress: Progress) -> dict[str, PackageFiles]:
-    """What packages bring; those of which that isn't known yet are fetched, where the cache lacks them."""
+    """The files of packages; packages with unknown files are fetched, unless the cache has them."""
     unknown = [each for each in locked if not is_kept(each, supply.cache)]
     paths = supply.fetch(unknown, progress) if unknown else {}
     return package_files(locked, paths, supply.cache)
@@ -115,7 +115,7 @@ def _code() -> str:
 
 
 def _read_stored(directory: Path, made: str, existing: ImageLayout) -> Sboms | None:
-    """What was kept, where it was made from the same and is whole."""
+    """The stored SBOMs, if they were made from the same input and are whole."""
     try:
         record = strictjson.loads((directory / MADE).read_bytes())
         if record["made"] != made:

@@ -138,5 +138,5 @@ def _refused(error: Exception) -> HostError:
 
 
 def _error_line(error: Exception) -> str:
-    """What an error says, on one line."""
+    """The message of an error, on one line."""
     return " ".join(str(error).split())[:300]

@@ -102,7 +102,7 @@ def spdx_licence(text: str) -> Licence:
 
 
 def _shape(word: str) -> str:
-    """What a word is in an expression: an operator, or a licence."""
+    """The kind of a word in an expression: an operator, or a licence."""
     if word in _OPERATORS:
         return word
     return "L" if re.fullmatch(r"[A-Za-z0-9.+-]+", word) else "?"
@@ -117,7 +117,7 @@ def _all_of(stated: Iterator[str]) -> Licence:
 
 
 def _terms(stated: str, names: dict[str, str]) -> list[str]:
-    """What one `License` field asks for, all of it.
+    """The licences that one `License` field names, as terms that all apply.
 
     `and` binds tighter than `or`; a text with commas is prose, and one name.
     """

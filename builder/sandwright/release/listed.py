@@ -45,7 +45,7 @@ def compare_listing(
     digest: str,
     locked: Collection[lock.LockedPackage | lock.LanguagePackage] | None = None,
 ) -> list[str]:
-    """How an SBOM and an image differ: a line for each difference, the first ones.
+    """The differences of an SBOM and an image: a line for each difference, the first ones.
 
     `locked` are the packages that must be in it, each with its SHA-256; None where there is no lock to go by.
     """
@@ -64,7 +64,7 @@ def check_listing(
     """Raise IntegrityError with the differences, if there are any."""
     lines = compare_listing(listed, files, digest, locked)
     if lines:
-        raise IntegrityError(f"{where}: not what the image holds:\n  " + "\n  ".join(lines))
+        raise IntegrityError(f"{where}: it differs from the image:\n  " + "\n  ".join(lines))
 
 
 def _differences(

@@ -46,7 +46,7 @@ Versions = Mapping[PackageKey, tuple[str, ...]]
 
 
 def image_packages(path: Path, platform: str | None) -> Versions:
-    """The packages of an image. Raise what opening and reading it raises."""
+    """The packages of an image. Raise the errors of opening and reading it."""
     inventory = take_inventory("image", open_image(path, platform=platform))
     return _by_key(package_url(each, inventory.system) for each in inventory.packages)
 

@@ -1,4 +1,4 @@
-"""What a package brings, file by file: read from the package once, then kept beside the downloads.
+"""The files of a package, one by one: read from the package once, then kept beside the downloads.
 
 A package never changes under its SHA-256, so what it holds is kept under that name: taking the compression
 off a package costs more than anything else that an SBOM needs.
@@ -105,7 +105,7 @@ def _encode(found: PackageFiles) -> bytes:
 
 
 def _read_listing(path: Path) -> PackageFiles | None:
-    """What was kept; None where nothing was, or not whole."""
+    """The stored listing; None without one, or if it is not whole."""
     try:
         total, _, body = path.read_bytes().removesuffix(b"\n").partition(b"\n")
         if total.decode() != sha256(body):

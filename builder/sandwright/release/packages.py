@@ -1,4 +1,4 @@
-"""Which packages are in an image, and which of its files are theirs, unaltered.
+"""Packages in an image, and the files of the image that are theirs, unaltered.
 
 What an image says of itself is read from dpkg's database, from `status.d` as distroless images have it, or
 from apk's. Where there is a lock, the packages themselves go before that: their SHA-256 and every file's.
@@ -36,9 +36,9 @@ STATUS_D = b"var/lib/dpkg/status.d/"
 INFO = b"var/lib/dpkg/info/"
 APK = (b"lib/apk/db/installed", b"usr/lib/apk/db/installed")
 PYTHON = b"usr/local/lib/python3."
-"""Where Python packages are that no package of the distribution brings."""
+"""The start of the paths of Python packages that no package of the distribution brings."""
 NPM = b"usr/local/lib/node_modules/"
-"""Where packages of npm are that no package of the distribution brings."""
+"""The directory of npm's packages that no package of the distribution brings."""
 LANGUAGES = ("pypi", "npm")
 """The kinds of packages that are not of a distribution."""
 _DOC = b"usr/share/doc/"
@@ -88,7 +88,7 @@ class _Claim:
 
 
 def needs_content(path: bytes) -> bool:
-    """Whether the content of a file is needed to tell what packages an image has."""
+    """Whether the content of a file is needed to find an image's packages."""
     if path in (STATUS, *APK, *_RELEASES):
         return True
     if path.startswith(_DOC):
@@ -115,7 +115,7 @@ def distribution_of(tree: FileTree) -> tuple[str, str]:
 def find_packages(
     contents: ImageContents, locked: Sequence[lock.LockedPackage], debs: Mapping[str, PackageFiles]
 ) -> list[Package]:
-    """The packages of an image, sorted. `locked` are those of its lock, `debs` what each of them brings.
+    """The packages of an image, sorted. `locked` are those of its lock, `debs` the files of each of them.
 
     Raise BuildError when the image's own database has another version than the lock, or lacks a package.
     """
@@ -207,7 +207,7 @@ def _unaltered(
 
 
 def _placing(tree: FileTree) -> Callable[[bytes], bytes]:
-    """Where in the image a package's path is: `bin/sh` is `usr/bin/sh` where `bin` is a link."""
+    """A function for a package path's location in the image: `bin/sh` is `usr/bin/sh` if `bin` is a link."""
     parents: dict[bytes, bytes] = {}
 
     def real_path(path: bytes) -> bytes:
@@ -222,7 +222,7 @@ def _placing(tree: FileTree) -> Callable[[bytes], bytes]:
 
 
 def _package_licence(claim: _Claim, contents: ImageContents, brought: PackageFiles | None) -> Licence:
-    """What the image's copyright file states; where that is the package's own, it was read before."""
+    """The licence in the image's copyright file; if that is the package's own, it was read before."""
     if claim.kind == "apk":
         return brought.licence if brought is not None else spdx_licence(claim.licence)
     path = _DOC + claim.name.encode() + b"/copyright"
@@ -235,7 +235,7 @@ def _package_licence(claim: _Claim, contents: ImageContents, brought: PackageFil
 
 
 def _installed_claims(tree: FileTree) -> Iterator[_Claim]:
-    """What the databases in an image say, whichever it has."""
+    """The installed packages by the databases in an image, whichever it has."""
     for path in sorted(tree.kept):
         if path.startswith(STATUS_D) and not path.endswith(b".md5sums"):
             sums = tree.kept.get(path + b".md5sums", b"")
@@ -267,7 +267,7 @@ def _dpkg_claims(raw: bytes, files: Callable[[str, str], _Files]) -> Iterator[_C
 
 
 def _info(tree: FileTree, name: str, architecture: str) -> dict[bytes, tuple[str, str] | None]:
-    """What dpkg's own files about a package say; those of one for several architectures have its name too."""
+    """The files of a package by dpkg's own lists; with several architectures, their names have it too."""
     stems = [INFO + each.encode() for each in (name, f"{name}:{architecture}")]
     found: dict[bytes, tuple[str, str] | None] = {}
     for stem in stems:

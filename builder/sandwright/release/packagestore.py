@@ -28,7 +28,7 @@ STORE_TYPE = "application/vnd.sandwright.packages.v1"
 def package_store(
     subject: Descriptor, lock: Lock, platforms: Sequence[str], supply: Fetcher, progress: Progress
 ) -> PushSource:
-    """The store of a lock's packages, which refers to the index `subject`. Raise what fetching raises."""
+    """The store of a lock's packages, which refers to the index `subject`. Raise the errors of fetching."""
     packages = _distinct_files(lock, platforms)
     files = supply.fetch([each for each in packages if isinstance(each, LockedPackage)], progress)
     for platform, wheels in lock.wheels.items():
@@ -68,7 +68,7 @@ def _distinct_files(lock: Lock, platforms: Sequence[str]) -> list[LockedPackage 
 
 
 def _artifact_name(package: LockedPackage | LanguagePackage) -> str:
-    """What `oras pull` calls it. Alpine's names are the same for every architecture."""
+    """The package's file name in `oras pull`. Alpine's names are the same for every architecture."""
     if not isinstance(package, LockedPackage):
         return package.file
     name = package.path.rpartition("/")[2]

@@ -50,7 +50,7 @@ def prove_image(
                 f"{method!r} does not run on the image's own root; there is {', '.join(METHODS)}"
             )
     if os.environ.get(ROOTFS):
-        raise UsageError(f"{ROOTFS} is set: what would be proved is that root, not the image")
+        raise UsageError(f"{ROOTFS} is set: that root would be proved, not the image")
     layout, platform = output / "images" / name, collect_host().platform
     digest = open_image(layout, platform=platform).digest
     text = policy or POLICY.format(image=name)

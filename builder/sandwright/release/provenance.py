@@ -1,4 +1,4 @@
-"""How an image came about, as SLSA's provenance, version 1: https://slsa.dev/spec/v1.0/provenance.
+"""The origin of an image, as SLSA's provenance, version 1: https://slsa.dev/spec/v1.0/provenance.
 
 It names by digest all that the image was made of (definitions, lock, packages, base), and all that is
 published with it (SBOMs, lock, evidence): who has the signed provenance has the whole of it. It holds no
@@ -67,7 +67,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Byproduct:
-    """A document that is published with an image: its digest, and the digest of what it is attached to."""
+    """A document that is published with an image: its digest, and the digest of its subject."""
 
     name: str
     digest: str
@@ -113,7 +113,7 @@ def read_provenance(found: InTotoStatement, digest: str, where: str) -> Provenan
 def _read_byproduct(value: Mapping[str, Any], where: str) -> Byproduct:
     stated = strings(value.get("annotations"), f"{where}.annotations")
     if not {ATTACHED_TO, ARTIFACT_TYPE} <= stated.keys():
-        raise ArchiveRefused(f"{where}: it doesn't say what it is attached to, and as what")
+        raise ArchiveRefused(f"{where}: it doesn't say what it is attached to, nor its type")
     name = str(value.get("name"))
     return Byproduct(name, resource_digest(value, where), stated[ARTIFACT_TYPE], stated[ATTACHED_TO])
 

@@ -32,7 +32,7 @@ from sandwright.rootfs.descriptor import Descriptor
 
 PREDICATE = "dev.sigstore.bundle.predicateType"
 CONTENT = "dev.sigstore.bundle.content"
-"""Annotations by which cosign finds what it looks for."""
+"""Annotations by which cosign finds attached documents."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Published:
 def make_plan(
     repository: Repository, release: Release, verifier: Verifier, tags: Sequence[str]
 ) -> PublishPlan:
-    """Ask the registry what it has, and plan the steps. Raise UsageError for an invalid tag."""
+    """Ask the registry for its content, and plan the steps. Raise UsageError for an invalid tag."""
     for tag in tags:
         check_tag(tag)
     there = _attached_documents(repository, release)
@@ -153,7 +153,7 @@ def publish(
         _attach(repository, subject, BUNDLE, bundles[claim.name], annotations, file_name=claim.file_name)
         sent.append(f"{claim.name} of {subject.digest}")
     for other in plan.others:
-        assert isinstance(key, SigningKey), "only what keys sign is planned"
+        assert isinstance(key, SigningKey), "only signatures by keys are planned"
         sign(repository, other, key)
         sent.append(f"{other.name} of {other.subject.digest}")
     read_back(repository, release, key.verifier, sent=plan.documents)

@@ -75,7 +75,7 @@ def rebuild(
 
 
 def _builder_differences(made: Provenance, catalogue: Mapping[str, ImageDefinition]) -> str:
-    """What of the builder is another one's, where something is."""
+    """The differences of the builder, if there are any."""
     codec = compression_of(catalogue[made.parameters.image], made.parameters.variant).identity
     found = [
         f"{what} {theirs}, here {ours}"
@@ -89,7 +89,7 @@ def _builder_differences(made: Provenance, catalogue: Mapping[str, ImageDefiniti
 
 
 def _indexes(made: Provenance, published: Path, built: Path) -> str:
-    """Where the indexes differ, when the manifests don't."""
+    """The difference of the indexes, when the manifests have none."""
     try:
         one = parse_json(_published_index(made, published), str(published), INDEX)
         other = parse_json(_layout_blob(built, _root(built)), str(built), INDEX)

@@ -24,7 +24,7 @@ _APK_NAME = re.compile(r"[^<>=~!][^<>=~]*")
 
 @dataclass(frozen=True)
 class Relations:
-    """What a package needs, one of each group, and which other names it provides."""
+    """The dependencies of a package, as groups of alternatives, and the other names that it provides."""
 
     needs: tuple[tuple[str, ...], ...] = ()
     provides: tuple[str, ...] = ()

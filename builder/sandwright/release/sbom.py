@@ -187,7 +187,7 @@ def text(path: bytes) -> str:
 
 
 def kind_of(file: LayeredFile) -> str:
-    """What a file is, where it is no regular one; empty for one that is."""
+    """A description of a file that is no regular one; empty for a regular one."""
     if file.kind is EntryKind.SYMLINK:
         return f"symbolic link to {file.link.decode('utf-8', 'backslashreplace')}"
     return "" if file.kind is EntryKind.FILE else file.kind.value

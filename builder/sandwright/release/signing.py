@@ -140,7 +140,7 @@ def load_verifier(where: str, *, now: datetime | None = None) -> PublicKey:
 
 
 def _describe_key(envelope: Envelope) -> str:
-    """Which key a bundle says it is by, for messages."""
+    """The key that a bundle names as its own, for messages."""
     named = envelope.material.get("publicKey")
     hint = named.get("hint") if isinstance(named, dict) else None
     try:

@@ -1,4 +1,4 @@
-"""What an image was made of, as far as people wrote it: definitions, their files, and the lock.
+"""Sources of an image that people wrote: definitions, their files, and the lock.
 
 They are published beside the image, so that it can be rebuilt with nothing but the key.
 """

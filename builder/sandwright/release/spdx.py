@@ -111,7 +111,7 @@ def _depends_on(inventory: Inventory, package_ids: Sequence[str]) -> Iterator[Ma
 
 
 def _creators(inventory: Inventory) -> list[str]:
-    """Who made the document: who is responsible for the image, by its labels, and this program."""
+    """The document's creators: the image's vendor and authors, by its labels, and this program."""
     vendor = [f"Organization: {inventory.vendor}"] if inventory.vendor else []
     authors = _contact_field(inventory.authors)
     return [*vendor, *([authors] if authors != NOTHING else []), f"Tool: sandwright-{sandwright.__version__}"]

@@ -52,7 +52,7 @@ KEPT = "release"
 
 @dataclass(frozen=True)
 class ReleaseDocument:
-    """A document to attach to `subject`. `name` is what people call it."""
+    """A document to attach to `subject`. `name` is for messages."""
 
     name: str
     artifact_type: str
@@ -245,13 +245,13 @@ def _byproduct(document: ReleaseDocument) -> dict[str, Any]:
 
 
 def _provenance(subject: _Subject, predicate: Mapping[str, Any]) -> ReleaseStatement:
-    """How it came about, with all that belongs to it."""
+    """The statement on the image's origin, with all that belongs to it."""
     made = InTotoStatement(PROVENANCE, _named_subjects(subject), predicate)
     return ReleaseStatement("provenance", PROVENANCE, encode_statement(made), (subject.root,))
 
 
 def _sbom_statements(subject: _Subject, sboms: Sboms) -> Iterator[ReleaseStatement]:
-    """The packages of each platform, signed: what `cosign verify-attestation` and policy engines read."""
+    """The packages of each platform, signed: for `cosign verify-attestation` and policy engines."""
     for platform, written in sboms.packages.items():
         manifest = subject.manifests[platform]
         for kind, raw in written.items():
@@ -274,7 +274,7 @@ def _attestations(subject: _Subject, sboms: Sboms, predicate: Mapping[str, Any])
 def _vex_statements(
     subject: _Subject, catalogue: Mapping[str, ImageDefinition], sboms: Sboms, today: date
 ) -> Iterator[ReleaseStatement]:
-    """What the image and its bases state about vulnerabilities, for each platform."""
+    """The statements of the image and its bases about vulnerabilities, for each platform."""
     lineage = (catalogue[subject.name], *base_definitions(catalogue, subject.name))
     paths = [path for each in lineage if (path := each.folder / vex.FILE).exists()]
     found = [vex.load_vex(path) for path in paths]
@@ -296,7 +296,7 @@ def _vex_statements(
 
 
 def _test_result(subject: _Subject, seen: Sequence[ReleaseDocument]) -> ReleaseStatement:
-    """Which tests passed, for tools that do not know our reports."""
+    """The statement on passed tests, for tools that do not know our reports."""
     reports = {each.name: each.content for each in seen}
     content = InTotoStatement(TEST_RESULT, _named_subjects(subject), evidence.test_result(reports))
     return ReleaseStatement("test result", TEST_RESULT, encode_statement(content), (subject.root,))
@@ -315,7 +315,7 @@ def _named_subjects(subject: _Subject) -> dict[str, str]:
 
 
 def _epoch(existing: ImageLayout) -> int:
-    """The time that the image's files have: what was asked for, or that of its lock."""
+    """The time of the image's files: the requested one, or that of its lock."""
     whole = parse_json(existing.file(existing.whole).read_bytes(), str(existing.path), INDEX)
     created = whole.get("annotations", {}).get("org.opencontainers.image.created", "")
     try:
@@ -327,7 +327,7 @@ def _epoch(existing: ImageLayout) -> int:
 def _check_current(
     catalogue: Mapping[str, ImageDefinition], subject: _Subject, output: Path
 ) -> Lock | BaseLock:
-    """See that the image is what its definition and lock, as they are now, are made into; that lock."""
+    """Check that the image is made from its current definition and lock; give that lock."""
     platforms = list(subject.existing.images)
     plan = plan_build(
         catalogue,
@@ -341,6 +341,8 @@ def _check_current(
     (step,) = (each for each in plan.steps if each.name == subject.name)
     (lock,) = (each.lock for each in plan.steps if each.definition.parent is None)
     if step.reason or lock is None:
-        what = f"{subject.existing.path}: not what {step.definition.folder} makes now: {step.reason}"
+        what = (
+            f"{subject.existing.path}: not the image that {step.definition.folder} makes now: {step.reason}"
+        )
         raise BuildError(f"{what}; build it again with 'sandwright build-images --name {subject.name}'")
     return lock

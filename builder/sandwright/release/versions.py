@@ -19,7 +19,7 @@ _RELEASED = len(_BEFORE)
 
 
 def is_older(kind: PackageFormat, version: str, other: str) -> bool:
-    """Whether a version is below another. Raise ValueError for what is no version of this format."""
+    """Whether a version is below another. Raise ValueError for a text that is no version of this format."""
     if kind == "apk":
         return _apk_compare(version, other) < 0
     return _deb_key(version) < _deb_key(other)
@@ -59,7 +59,7 @@ def _apk_compare(version: str, other: str) -> int:
 
 
 def _apk_parts(version: str) -> list[tuple[int, ...]]:
-    """Parts that are compared in turn: the kind of a part first, as what goes on with numbers is newer."""
+    """Parts that are compared in turn: the kind of a part first, as a following number is newer."""
     match = _APK.fullmatch(version)
     if match is None:
         raise ValueError(f"{version!r} is no version of an Alpine package")

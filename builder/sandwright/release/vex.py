@@ -65,11 +65,11 @@ class VexStatement:
     """Packages or source packages by URL. Without a version, every version; qualifiers narrow it down."""
     status: Status
     justification: Justification | None = None
-    """Why it is not affected."""
+    """The reason why it is not affected."""
     impact: Line | None = None
     """The same in words."""
     action: Line | None = None
-    """What to do where it is affected."""
+    """The action to take where the product is affected."""
     expires: Date
     """The first day on which the statement is an error, so that it is looked at again."""
 
@@ -89,9 +89,9 @@ class Vex:
 
     schema_version: Literal[1] = field(metadata={"key": "schema"})
     author: Line
-    """Who states this."""
+    """The author of the statements."""
     updated: Date
-    """When the file was last changed: the document's time."""
+    """The date of the file's last change: the document's time."""
     version: Annotated[int, in_range(1, 2**31)] = 1
     """To be raised with each change."""
     statements: Annotated[tuple[VexStatement, ...], NONEMPTY_LIST]

@@ -119,7 +119,7 @@ def read_osv(directory: Path) -> OsvDatabase:
 
 
 def assess(found: Sequence[Vulnerability], vexes: Sequence[Vex]) -> list[Assessment]:
-    """The vulnerabilities with what is stated about each; by its name or an alias."""
+    """The vulnerabilities with the statement about each; by its name or an alias."""
     applied = apply_vex(vexes, {each.url for each in found})
     return [Assessment(each, _statement_about(each, applied)) for each in found]
 

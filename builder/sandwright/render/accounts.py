@@ -14,7 +14,7 @@ from sandwright.errors import RenderError
 from sandwright.policy.resolved import ResolvedPolicy
 
 FALLBACK = "user"
-"""The name of who has one that can't stand in these files."""
+"""The name of a user whose own name can't stand in these files."""
 
 _PLAIN = re.compile(r"(?![+#-])(?![0-9]+\Z)[^\x00-\x20:,/\x7f-\xa0\u2028\u2029\ud800-\udfff]{1,32}")
 """A line that begins with `+` or `-` is an order to look elsewhere (nsswitch.conf(5), compat); `#` begins a
@@ -22,7 +22,7 @@ comment in some libraries; a name of digits is taken for a number. useradd(8) ta
 
 _USERS = (("root", 0, 0, "/root"), ("nobody", 65534, 65534, "/nonexistent"))
 _GROUPS = (("root", 0), ("tty", 5), ("nogroup", 65534))
-"""What programs expect to be there, with the numbers that every distribution we know gives them."""
+"""The groups that programs expect, with the numbers that every distribution we know gives them."""
 
 MOST = (1 << 32) - 2
 """The largest id: the one above it means none (setresuid(2))."""

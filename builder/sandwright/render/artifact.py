@@ -1,4 +1,4 @@
-"""What rendering gives: files by name, as bytes, not yet written anywhere."""
+"""The result of rendering: files by name, as bytes, not yet written anywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an image's root gets the host's CA certificates, so that TLS is trusted as outside.
+"""The host's CA certificates in an image's root, so that TLS is trusted as outside.
 
 A company's proxy signs with the company's authority, which its machines know and no image does. The launcher
 copies the host's bundle when a run starts (`launcher/source/authorities.c`), and mounts the copy read-only
@@ -60,7 +60,7 @@ def authority_environment(policy: ResolvedPolicy) -> dict[str, str]:
 
 
 def session_authorities(policy: ResolvedPolicy) -> AuthorityPlan:
-    """Where the host's root has certificates that programs see: a session with `network.http` covers them.
+    """The certificates of the host's root that a session with `network.http` covers with its own.
 
     Without a place for mounts, a launcher sets the variables instead.
     """

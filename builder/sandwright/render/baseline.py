@@ -1,4 +1,4 @@
-"""What every bundle starts from, as shipped in `oci/*.json`: mounts, masks, capability sets, limits."""
+"""The base of every bundle, as shipped in `oci/*.json`: mounts, masks, capability sets, limits."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def _filter_for(
 
 
 def with_newer_calls(original: SeccompProfile, *, arch: Architecture) -> SeccompProfile:
-    """A file's profile that says of calls newer than all that it names what runc does: there are none.
+    """A file's profile that answers calls newer than all its named ones as runc does: with ENOSYS.
 
     A profile older than a call did not mean to forbid it, and programs fall back on ENOSYS alone (runc,
     libcontainer/seccomp/patchbpf). Not where the default lets calls run, or says so already.

@@ -90,7 +90,7 @@ class _Host:
 
 
 def quote_haproxy(word: object) -> Quoted:
-    """A word of haproxy's configuration. Raise RenderError for one that holds what could mean more."""
+    """A word of haproxy's configuration. Raise RenderError for an ambiguous one."""
     if not isinstance(word, str) or not _WORD.fullmatch(word):
         raise RenderError(f"{word!r} can't be a word of haproxy's configuration")
     return Quoted(word)

@@ -28,7 +28,7 @@ def name_files(hostname: str, *, proxied: bool, resolver: bool = False) -> dict[
 
 
 def name_places(policy: ResolvedPolicy) -> dict[str, str]:
-    """Where the host's resolv.conf(5) and hosts(5) lie that are seen inside, for the sandbox's own.
+    """The host's resolv.conf(5) and hosts(5) that the sandbox sees, and that its own files cover.
 
     Nothing without listed names, or a resolv.conf: then names stay as the host has them. A listed name that
     stood in the host's hosts(5) would lead past the launcher's resolver to an address without a route.

@@ -1,4 +1,4 @@
-"""What hides denied files of an image: paths that a runtime masks, or mounts.
+"""Masks and mounts that hide denied files of an image.
 
 A runtime masks existing paths and skips missing ones (`maskedPaths` of the OCI runtime-spec). Without a
 runtime's masks, a mount of the right kind is needed there.
@@ -13,7 +13,7 @@ from sandwright.policy.paths import ancestors, is_inside
 from sandwright.render.mounts import MountPlan
 
 HOST_FILES = ("/etc/hosts", "/etc/resolv.conf", "/etc/hostname")
-"""What engines, kubelet and our bundles mount over an image's."""
+"""The files that engines, kubelet and our bundles mount over an image's."""
 
 ACCOUNT_FILES = ("/etc/passwd", "/etc/group")
 """The same, where the caller has an account inside."""

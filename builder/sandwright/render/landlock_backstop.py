@@ -20,7 +20,7 @@ from sandwright.render.mounts import Root
 Grant = Literal["read", "write"]
 
 _RUNTIMES_OWN = ("r/sys", "w/tmp")
-"""What a runtime makes besides /dev and /proc (oci/mounts.json)."""
+"""The paths that a runtime mounts besides /dev and /proc (oci/mounts.json)."""
 
 
 def backstop_plan(policy: ResolvedPolicy, *, root: Root, home: str = "") -> BackstopPlan:
@@ -39,7 +39,7 @@ def backstop_plan(policy: ResolvedPolicy, *, root: Root, home: str = "") -> Back
 
 
 def wall_grants(policy: ResolvedPolicy, *, root: Root) -> dict[str, Grant]:
-    """The paths of the host that may be read or written, parents first, without what a parent grants."""
+    """The paths of the host that may be read or written, parents first, without grants inside a parent's."""
     found: dict[str, Grant] = {}
     for rule in sorted(_backstop_rules(policy, root), key=lambda each: (depth(each.path), each.path)):
         grant: Grant = "write" if rule.writable else "read"

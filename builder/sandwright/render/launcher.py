@@ -77,7 +77,7 @@ def _forwarded_ports(policy: ResolvedPolicy, ports: Sequence[int]) -> tuple[str,
 
 
 def _lock_directory(policy: ResolvedPolicy) -> str:
-    """The directory that all lock who make placeholders in the same places.
+    """The directory that all makers of placeholders in the same places lock.
 
     Work trees of one repository have those in the repository in common, so it is the repository's; without
     one, the project.
@@ -128,7 +128,7 @@ def writable_directories(policy: ResolvedPolicy) -> list[str]:
 
 
 def _mount_ways(policy: ResolvedPolicy, plan: MountPlan) -> list[str]:
-    """What mount points in the sandbox's home lie on, in the directory of the host that is bound there."""
+    """The paths of mount points in the sandbox's home, in the host directory that is bound there."""
     source, home = policy.filesystem.home_source, policy.canonical(policy.facts.home)
     targets = (mount.target for mount in plan.mounts if source and is_inside(mount.target, home))
     paths = (each for target in targets for each in (*ancestors(target), target))

@@ -1,4 +1,4 @@
-"""The mount plan: what lies where inside a sandbox, decided once for bwrap, OCI bundles and the engines.
+"""The mount plan: the mounts inside a sandbox, decided once for bwrap, OCI bundles and the engines.
 
 Mounts stand in the order in which they are made: parents before children, so that none hides another. A
 target is never a path that doesn't exist on the host, since a mount there would leave an empty file or
@@ -29,8 +29,8 @@ from sandwright.render.placeholders import (
 )
 
 Root = Literal["host", "image"]
-"""What lies at `/`: the host's root (all of it, or an empty one with what may be read), or an image's, which
-the engine brings."""
+"""The root at `/`: the host's (all of it, or an empty one with the readable paths), or an image's, which the
+engine brings."""
 
 MountKind = Literal["bind", "tmpfs", "mask", "dev", "proc", "symlink"]
 
@@ -156,7 +156,7 @@ class _Planning:
         yield from sorted(chosen.values(), key=lambda rule: (depth(rule.path), rule.path))
 
     def mount_rule(self, rule: PathRule) -> None:
-        """Mount what a rule asks for, unless it is so already."""
+        """Mount the path of a rule, unless it is mounted so already."""
         if rule.path == "/" or rule.path in self.mounts or self._is_host_reopening(rule):
             return
         if rule.private:
@@ -221,7 +221,7 @@ class _Planning:
         return self._state_at(path) == "own" and path.split("/")[1] not in ("dev", "proc")
 
     def hide(self) -> None:
-        """Hide what no sandbox shows of /proc and /sys. Runtimes do so by themselves."""
+        """Hide the parts of /proc and /sys that no sandbox shows. Runtimes do so by themselves."""
         if self._root != "host":
             return
         of_host = hidden_in_hosts_sys(self._facts, own_network=self._policy.network.mode != "host")
@@ -320,7 +320,7 @@ class _Planning:
                     self.mounts[path] = Mount(path, "bind", writable=True, source=path, pin=True, rule=rule)
 
     def placeholders(self) -> tuple[Placeholder, ...]:
-        """What must lie in the project while the sandbox runs."""
+        """The placeholders that the project needs while the sandbox runs."""
         return placeholders(self._policy, lambda directory: self._state_at(directory) == "writable")
 
     def _record_mount(self, mount: Mount, state: _State) -> None:

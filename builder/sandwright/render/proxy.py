@@ -45,9 +45,10 @@ INSIDE = (
     "::/96", "::ffff:0:0:0/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2002::/16", "5f00::/16",
     "fe80::/10", "fec0::/10", "ff00::/8",
 )  # fmt: skip
-"""What no other name may lead to (SSRF). In it are the metadata services of clouds: 169.254.169.254,
-fd00:ec2::254, 100.100.100.200, 168.63.129.16. IPv4-mapped IPv6 is IPv4 to squid. `64:ff9b::/96` (NAT64, RFC
-6052) is refused where it embeds one of these: on networks with DNS64, public hosts have such addresses."""
+"""The addresses that no other name may lead to (SSRF). They contain the metadata services of clouds:
+169.254.169.254, fd00:ec2::254, 100.100.100.200, 168.63.129.16. IPv4-mapped IPv6 is IPv4 to squid.
+`64:ff9b::/96` (NAT64, RFC 6052) is refused where it embeds one of these: on networks with DNS64, public hosts
+have such addresses."""
 
 NEVER = (
     "0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32",
@@ -111,7 +112,7 @@ class _Group:
 
 
 def quote_squid(word: object) -> Quoted:
-    """A word of squid's configuration. Raise RenderError for one that holds what could mean more."""
+    """A word of squid's configuration. Raise RenderError for an ambiguous one."""
     if not isinstance(word, str) or not WORD.fullmatch(word):
         raise RenderError(f"{word!r} can't be a word of squid's configuration")
     return Quoted(word)
@@ -200,7 +201,7 @@ def refused_networks(allow: Sequence[HostPattern], own_addresses: Iterable[str] 
 
 
 def _set_apart() -> list[str]:
-    """What of `INSIDE` no name may lead to, be it listed as private."""
+    """The networks of `INSIDE` that no name may lead to, even one listed as private."""
     return [each for each in INSIDE if each not in PRIVATE]
 
 

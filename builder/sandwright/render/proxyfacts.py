@@ -11,7 +11,7 @@ HOST = "127.0.0.1"
 """The address of the proxy in a sandbox with a separate localhost."""
 
 PORT = 3128
-"""Where a sandbox finds the proxy, on the localhost of a sandbox that has its own: squid's usual port."""
+"""The proxy's port, on the localhost of a sandbox that has its own: squid's usual port."""
 
 REASONS: Mapping[str, int] = MappingProxyType({
     "client": 403,
@@ -22,7 +22,7 @@ REASONS: Mapping[str, int] = MappingProxyType({
     "address": 403,
     "unresolved": 503,
 })  # fmt: skip
-"""Why a request is refused, with the status of the answer.
+"""The reasons to refuse a request, with the status of the answer.
 
 `client`: not one of the proxy's. `method`: neither CONNECT nor plain HTTP, or TRACE, PURGE, or the proxy's
 own pages. `http`: a host of `network.http`, past the proxy that reads its requests. `spelling`: a host that
@@ -40,26 +40,26 @@ REFUSALS: Mapping[str, str] = MappingProxyType({
     "signature": "no header has an AWS4-HMAC-SHA256 signature of the whole request by the placeholder",
     "secret": "the host's secret for this header could not be read",
 })  # fmt: skip
-"""Why a request is refused, in the order in which it is found, `secret` with 503 and all others with 403."""
+"""The reasons to refuse a request, in the order of the checks, `secret` with 503 and all others with 403."""
 
 TOOL_REFUSALS: Mapping[str, str] = MappingProxyType({
     "message": "it is no message of MCP with one reading",
     "call": "rules about tools (mcp) allow no other method of MCP",
     "tool": "no rule about tools (mcp) lists this tool",
 })  # fmt: skip
-"""Why the filter of MCP messages refuses a request; the keys are `mcp.messages.RefusalReason`."""
+"""The reasons of the MCP filter to refuse a request; the keys are `mcp.messages.RefusalReason`."""
 
 FILTER_CONNECTIONS = 128
-"""How many requests the filter of MCP messages has at a time; the others wait in haproxy."""
+"""The number of requests that the MCP filter has at a time; the others wait in haproxy."""
 
 WORD = re.compile(r"[A-Za-z0-9/\[:][A-Za-z0-9._:/\[\]+-]*")
 """A word of squid's configuration, that can mean nothing more."""
 
 DIRECTORY, LISTEN, RELAY, OPENER = "/SW-DIRECTORY", "SW-LISTEN", "SW-RELAY", "SW-OPENER"
 OWN, UPSTREAM = "# SW-OWN", "# SW-UPSTREAM"
-"""What stands in a rendered configuration for what each start brings: its directory, where it listens, the
-word of its relay, that of the proxy that reads requests, and lines for the machine's own addresses and for
-the host's own proxy."""
+"""The markers in a rendered configuration for the values of each start: its directory, its listening address,
+the word of its relay, that of the proxy that reads requests, and lines for the machine's own addresses and
+for the host's own proxy."""
 
 SECCOMP = "seccomp.bpf"
 """The file of squid's own filter of system calls, in the directory of its start."""

@@ -1,4 +1,4 @@
-"""Quotes values for the language in which they stand: what came through here reaches a template as it is."""
+"""Quotes values for the language in which they stand: a quoted value reaches a template as it is."""
 
 from __future__ import annotations
 

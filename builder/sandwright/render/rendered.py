@@ -46,7 +46,7 @@ def render_with(
 
 
 def _check_names(method: str, artifacts: tuple[Artifact, ...]) -> None:
-    """Refuse what would be written outside the method's directory, or over another artifact."""
+    """Refuse a name that leads outside the method's directory, or to another artifact."""
     seen: set[str] = set()
     for artifact in artifacts:
         name = artifact.name

@@ -1,4 +1,4 @@
-"""What `launch-init --restrict` takes on one processor: the launcher, and its seccomp filter."""
+"""The arguments of `launch-init --restrict` for one processor: the launcher, and its seccomp filter."""
 
 from __future__ import annotations
 

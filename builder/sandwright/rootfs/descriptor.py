@@ -57,7 +57,7 @@ LAYER_TYPES = frozenset(
         "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
     }
 )
-"""Those that may not be distributed are layers as any other where their blob is there."""
+"""The media types of layers. Non-distributable layers are layers like any other if their blob is there."""
 
 HEX_LENGTH = {"sha256": 64, "sha512": 128}
 """The supported digest algorithms, with their number of hex digits."""
@@ -110,11 +110,11 @@ class Descriptor:
 
     @property
     def path(self) -> str:
-        """Where a layout has the blob: `blobs/sha256/…`."""
+        """The blob's path in a layout: `blobs/sha256/…`."""
         return f"blobs/{self.digest.replace(':', '/', 1)}"
 
     def document(self, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON values
-        """What a document says to point to the blob; no platform and no annotations but those in `more`."""
+        """The descriptor for documents that point to the blob; platform and annotations only from `more`."""
         return {"mediaType": self.media_type, "digest": self.digest, "size": self.size, **more}
 
 

@@ -1,4 +1,4 @@
-"""Reads what an ELF file says about how it is loaded: interpreter, needed libraries, search paths, imports.
+"""Reads the loading data of an ELF file: interpreter, needed libraries, search paths, imports.
 
 Written for files of strangers: every offset and count is bounded before it is used, nothing is read that
 is not asked for, and a file that breaks the format is a `Malformed`, never a crash or a long wait. Names
@@ -219,7 +219,7 @@ class _File:
         return frozenset(text for at in undefined if (text := self._string_at_offset(at)) in WATCHED)
 
     def _symbols(self) -> int:
-        """How many symbols there are. Nothing but the hash table says so."""
+        """The number of symbols. Only the hash table has it."""
         gnu, plain = self._first_value(_DT_GNU_HASH), self._first_value(_DT_HASH)
         count = 0
         if gnu is not None:

@@ -32,7 +32,7 @@ _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CL
 
 @dataclass(frozen=True)
 class ResolvedPath:
-    """Where a path leads. `path` is absolute and free of links, `..` and `.`; `/` is the root.
+    """The target of a path. `path` is absolute and free of links, `..` and `.`; `/` is the root.
 
     `status` is None when nothing is there; then `path` ends with the unresolved rest as written. `links` are
     the followed symbolic links, in order: absolute paths, free of links but for the last component.
@@ -132,7 +132,7 @@ class Root:
         os.close(self.fd)
 
     def locate(self, path: bytes, *, follow: bool = True) -> ResolvedPath:
-        """Where `path` leads. With `follow` off, a link as its last component is not followed.
+        """Resolve `path`. With `follow` off, a link as its last component is not followed.
 
         A path through something that is no directory leads to nothing. Raise ArchiveRefused for links
         that loop.
@@ -142,7 +142,7 @@ class Root:
 
     @contextlib.contextmanager
     def parent(self, path: bytes, *, follow: bool = True) -> Iterator[tuple[int, bytes, ResolvedPath]]:
-        """The open directory that holds what `path` leads to, its name in there, and the place itself.
+        """The open directory that holds the target of `path`, its name in there, and the place itself.
 
         For a directory that is the directory itself and `.`. The descriptor is good for the `dir_fd` of other
         calls only (O_PATH). When a directory on the way is missing, raise FileNotFoundError.

@@ -1,4 +1,4 @@
-"""bubblewrap, given what an OCI bundle says as command line.
+"""bubblewrap with the settings of an OCI bundle on its command line.
 
 It is started with an empty environment, since the one it was started with stays readable in the sandbox as
 /proc/1/environ (containers/bubblewrap#725). It can map one user id. When we are root, that is the image's
@@ -101,7 +101,7 @@ class _BwrapSession:
 
 
 def bwrap_words(config: Mapping[str, Any]) -> list[str]:
-    """The arguments that give what a runtime configuration asks for; `root.path` in it is absolute.
+    """The arguments for the settings of a runtime configuration; `root.path` in it is absolute.
 
     What bubblewrap can't do is left out: sysfs, cgroup mounts and device nodes (it brings its own /dev),
     resource limits, and capabilities, of which it keeps none.

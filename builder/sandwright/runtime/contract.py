@@ -1,4 +1,4 @@
-"""What a runtime must offer to be a row of the table, and what it is given."""
+"""The interface of a runtime in the table, and its arguments."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RunAs:
 
 @dataclass(frozen=True)
 class Start:
-    """One start of a subject. `argv` replaces what the image runs by itself; None leaves that.
+    """One start of a subject. `argv` replaces the image's own command; None leaves that.
 
     `environment` is what the runtime itself is started with. `limit` is in seconds.
     """
@@ -79,14 +79,14 @@ class Variant:
     only_root: bool = False
 
     def obstacle_for(self, uid: int) -> str:
-        """Why no process can be this user of an image when it is started in this way; empty when one can."""
+        """The reason why no process can be this user of an image in this variant; empty without one."""
         if not self.only_root or uid == 0:
             return ""
         return f"started {self.note} it can't be the image's user, {uid}"
 
 
 class Session(Protocol):
-    """A runtime that is ready to start subjects, from any thread. What it made is gone when it is closed."""
+    """A runtime that is ready to start subjects, from any thread. Its objects are gone when it is closed."""
 
     def run(self, start: Start) -> Ended:
         """Start, wait for the end, remove the container. Raise SandwrightError when it can't be removed."""

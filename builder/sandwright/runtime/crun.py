@@ -15,7 +15,7 @@ from sandwright.runtime.oci import ROOTLESS, OciRuntime, needs_emulator, plain_w
 
 _WITHOUT_CGROUP2 = "in a mount namespace without cgroup2, since it refuses hybrid cgroups"
 _UNIFIED = Path("/sys/fs/cgroup/unified")
-"""Where systemd's hybrid layout, and those that copy it, mount the second version."""
+"""The mount point of the second version in systemd's hybrid layout, and in its copies."""
 
 _SCRIPT = 'umount "$1" && shift && exec "$@"'
 

@@ -94,7 +94,7 @@ def _volume_options(run_as: RunAs) -> tuple[str, ...]:
 
 
 def _tmpfs(config: Mapping[str, Any]) -> dict[str, str]:
-    """Mount point → options. What lies in /dev and /sys is the engine's own business."""
+    """Mount point → options. Mounts in /dev and /sys are the engine's own business."""
     return {
         mount["destination"]: ",".join(mount.get("options", ()))
         for mount in config.get("mounts", ())

@@ -1,4 +1,4 @@
-"""What the runtimes have in common that take an OCI bundle on their command line: runc, crun, runsc."""
+"""Code that the runtimes with an OCI bundle on their command line share: runc, crun, runsc."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class _OciSession:
         return self.adapt({**config, "root": root})
 
     def _remove_container(self, container: str) -> None:
-        """Remove what `run` left: nothing when it ended by itself, a live container when we killed it."""
+        """Remove the leftovers of `run`: none when it ended by itself, a live container when we killed it."""
         if any(container in path.name for path in self.state.iterdir()):
             process.run(*self.words("delete", "--force", container), timeout=_REMOVAL)
 
@@ -125,7 +125,7 @@ def _shared_root(start: Start) -> Path:
 
 
 ROOTLESS = Variant("without root, with one id mapped", only_root=True)
-"""How runc and crun start for a user who is not root. They need their container's root to be that user."""
+"""The variant of runc and crun for a user who is not root. Their container's root must be that user."""
 
 
 def plain_words(variant: Variant, words: Sequence[str]) -> Sequence[str]:  # noqa: ARG001

@@ -28,11 +28,11 @@ from sandwright.watchdog import end_all, runtime_environment
 
 _LONGEST = 50
 _RUN_ROOT = "sandwright-"
-"""How the name of a run root begins that is not in the scratch directory."""
+"""The prefix of a run root that is not in the scratch directory."""
 _RANDOM = len("/12345678")
 _NOTE = "run-root"
 _PAUSES = frozenset(("podman", "catatonit"))
-"""What keeps the user namespace of a Podman without root."""
+"""The programs that keep the user namespace of a Podman without root."""
 _REMOVAL = 60.0
 _STORE_REMOVAL = 600.0
 _REMOVE = 'umount --recursive "$1/overlay" 2>/dev/null; rm -rf "$1"'

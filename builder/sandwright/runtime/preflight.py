@@ -74,7 +74,7 @@ def check_runtime(
 def _try(
     ready: ReadyRuntime, platform: str, host: MachineFacts, stop: threading.Event, *, limit: float
 ) -> str:
-    """Start the probe once. Give what went wrong; empty when nothing did."""
+    """Start the probe once. Give the error; empty without one."""
     trial = Trial(attempt("echo", "started"), b"started", attempt("create", FORBIDDEN), _fault)
     rootless = None if host.is_root else (host.uid, host.gid)
     try:

@@ -17,7 +17,7 @@ from sandwright.errors import HostError
 from sandwright.mountinfo import mounted_below, unmount_below
 
 PREFIX = "sandwright-smoke-"
-"""What every name we give to a container, an image or a directory begins with."""
+"""The prefix of every name that we give to a container, an image or a directory."""
 
 _OLD = 7 * 24 * 3600.0
 
@@ -79,7 +79,7 @@ def _remove_with_mounts(directory: Path) -> bool:
 
 
 def state_directory(scratch: Path) -> Path:
-    """Where a runtime has its state and its sockets for a directory in a scratch directory.
+    """The directory of a runtime's state and sockets for a directory in a scratch directory.
 
     Hidden from sandboxes as well, with a shorter path: that of a socket may have 107 bytes.
     """
@@ -114,7 +114,7 @@ def _scratch_records() -> Path:
 
 
 def _directory_identity(directory: Path) -> bytes:
-    """Its path, and what another directory of this name has not."""
+    """Its path, and the numbers that no other directory of this name has."""
     status = directory.lstat()
     return os.fsencode(f"{status.st_dev} {status.st_ino} {directory}")
 

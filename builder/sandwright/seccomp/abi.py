@@ -76,7 +76,7 @@ RUNS: Mapping[Architecture, tuple[Abi, ...]] = {
 
 @dataclass(frozen=True)
 class SyscallTarget:
-    """Where a named call arrives: its number, and for a multiplexed one the value its argument 0 then has."""
+    """The target of a named call: its number, and for a multiplexed call the value of its argument 0."""
 
     number: int
     selector: int | None = None

@@ -1,4 +1,4 @@
-"""What a filter answers to a call: the actions, as the OCI specification and the kernel spell them."""
+"""Actions of a filter on a call, as the OCI specification and the kernel spell them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Action:
 
     @property
     def value(self) -> int:
-        """What a filter program returns for it."""
+        """The value that a filter program returns for the action."""
         return self.kind.value | self.data
 
     @property
@@ -87,7 +87,7 @@ def _errno_names() -> Mapping[int, str]:
 
 
 def from_value(value: int) -> Action:
-    """The action of a value that a program returned; what the kernel does not know kills the process."""
+    """The action of a value that a program returned; an unknown value kills the process, as in the kernel."""
     try:
         kind = ActionKind(value & 0xFFFF0000)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Adapts profiles to what runs under them: profile in, profile out, wherever the profile came from."""
+"""Adapts profiles to the programs that run under them: profile in, profile out, from any source."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def in_order(profile: SeccompProfile, *, arch: Architecture) -> SeccompProfile:
 
 
 def for_gvisor(profile: SeccompProfile) -> SeccompProfile:
-    """A profile whose first rule wins, with what runsc can answer: ENOSYS, and EPERM for every other refusal.
+    """A profile whose first rule wins, with runsc's possible answers: ENOSYS, and EPERM for other refusals.
 
     It does not start with LOG, KILL_PROCESS, KILL_THREAD or NOTIFY (runsc/specutils/seccomp).
     """

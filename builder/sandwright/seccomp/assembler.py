@@ -58,13 +58,13 @@ class Assembler:
         self._items.append(_Instruction(LOAD, offset))
 
     def mask(self, mask: int) -> None:
-        """Keep some bits of what was loaded."""
+        """Keep some bits of the loaded value."""
         self._items.append(_Instruction(AND, mask))
 
     def jump(
         self, code: int, number: int, *, when_true: Label | None = None, when_false: Label | None = None
     ) -> None:
-        """Compare what was loaded, and go on at one label or the other; without one, at what follows."""
+        """Compare the loaded value, and go on at one of the labels; None is the next instruction."""
         self._items.append(_Instruction(code, number, when_true, when_false))
 
     def give(self, value: int) -> None:
@@ -72,7 +72,7 @@ class Assembler:
         self._items.append(_Instruction(RETURN, value))
 
     def bind(self, label: Label) -> None:
-        """What follows is where `label` leads."""
+        """Bind `label` to the next instruction."""
         self._items.append(label)
 
     def assemble(self) -> bytes:
@@ -128,7 +128,7 @@ class Assembler:
 
 
 def _jump_distance(label: Label | None, index: int, places: Mapping[object, int]) -> int:
-    """How many instructions lie between one and a label."""
+    """The number of instructions between one and a label."""
     if label is None:
         return 0
     return places[label] - places[index] - 1

@@ -1,4 +1,4 @@
-"""Compiles filters to programs of classic BPF: what `bwrap --seccomp` and the kernel take.
+"""Compiles filters to programs of classic BPF, for `bwrap --seccomp` and the kernel.
 
 The numbers of all ABIs of an architecture are cut into ranges with equal treatment, and found by bisection.
 A call that is allowed with any arguments is then decided by the number alone, so that the kernel remembers
@@ -33,7 +33,7 @@ from sandwright.seccomp.resolve import resolve
 NUMBER = 0
 ARCH = 4
 ARGUMENTS = 16
-"""Where `struct seccomp_data` has the number, the architecture, and the first argument's lower half."""
+"""The offsets in `struct seccomp_data` of the number, the architecture, and the first argument."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class _Clause:
 
 @dataclass(frozen=True)
 class _Plan:
-    """How a number is treated: the first clause that holds, else `otherwise`."""
+    """The treatment of a number: the first clause that holds, else `otherwise`."""
 
     clauses: tuple[_Clause, ...]
     otherwise: int
@@ -115,7 +115,7 @@ def _ranges(
 
 
 class _Emitter:
-    """Writes the parts of a program. `_loaded`: the offset and mask of what the accumulator holds."""
+    """Writes the parts of a program. `_loaded`: the offset and mask of the accumulator's value."""
 
     def __init__(self) -> None:
         self.asm = Assembler()

@@ -77,7 +77,7 @@ def _shipped_document(name: str) -> Document:
 
 
 class _Reader:
-    """Takes values out of a document, and says where one is not what it must be."""
+    """Takes values out of a document, and reports those of a wrong form."""
 
     def __init__(self, document: Document) -> None:
         self._document = document

@@ -1,4 +1,4 @@
-"""The seccomp filter of what Landlock doesn't hold, beside the policy's own: the stricter answer counts.
+"""The seccomp filter for the gaps of Landlock, beside the policy's own: the stricter answer counts.
 
 It lets through all but what it names, each with its reason. What Landlock holds is in the kernel's
 documentation (userspace-api/landlock, "Current limitations"), and was measured on Linux 6.18.
@@ -80,7 +80,7 @@ def _but(argument: int, *values: int, mask: int = (1 << 32) - 1) -> ArgumentComp
 
 
 def _path_call_rules() -> Iterator[SeccompRule]:
-    """What the launcher's supervisor makes for a kernel of the sandbox's own (launcher/source/paths.c)."""
+    """The calls that the launcher makes for the sandbox's own kernel (launcher/source/paths.c)."""
     yield _deny(
         "chmod chown creat fchmodat fchownat lchown link linkat mkdir mkdirat mknod mknodat open openat "
         "rename renameat renameat2 rmdir symlink symlinkat truncate unlink unlinkat utime utimensat utimes",

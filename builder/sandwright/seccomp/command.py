@@ -43,7 +43,7 @@ ABI_NAMES: Mapping[str, tuple[Architecture, Abi]] = {
     "x86_64": ("amd64", Abi.AMD64),
     "aarch64": ("arm64", Abi.ARM64),
 }
-"""What `--arch` takes: a machine's own ABI, or another that it runs besides."""
+"""The values of `--arch`: a machine's own ABI, or another that it runs besides."""
 
 
 _UNSURE = (
@@ -129,7 +129,7 @@ def evaluate_command(
     caps: Collection[str] = (),
     kernel: str | None = None,
 ) -> SeccompAnswer:
-    """Ask a profile, given as JSON text, what it does with one call.
+    """Ask a profile, given as JSON text, for its answer to one call.
 
     `syscall` is a name or a number; `arguments` are up to six numbers, decimal or with 0x, 0o or 0b, negative
     ones as the kernel gets them; those left out are 0. `caps` is the bounding set of the container, with or

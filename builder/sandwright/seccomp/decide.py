@@ -1,4 +1,4 @@
-"""Says what a seccomp profile answers to one call (allow, EPERM, ENOSYS), and which rule it is."""
+"""Finds a seccomp profile's answer to one call (allow, EPERM, ENOSYS), and the rule that gives it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Arguments = tuple[int, int, int, int, int, int]
 
 
 class DecisionStage(Enum):
-    """What decided about a call."""
+    """The stage of a filter that decided on a call."""
 
     RULE = "rule"
     DEFAULT = "default"
@@ -58,7 +58,7 @@ class SeccompDecision:
 
 
 def decide(filter_: SeccompFilter, call: SeccompCall) -> SeccompDecision:
-    """What a filter answers to a call."""
+    """Decide on a call as the filter does."""
     call = _as_seen(call)
     table = filter_.tables.get(call.abi)
     if table is None:
@@ -106,7 +106,7 @@ def _as_seen(call: SeccompCall) -> SeccompCall:
 
 
 def _stub(filter_: SeccompFilter, call: SeccompCall, action: Action) -> Action | None:
-    """What runc's stub answers, if that is not what the filter does."""
+    """The action of runc's stub, if it differs from the filter's."""
     newest = filter_.newest.get(call.abi, 0)
     if not newest or filter_.default.lets_run or call.number <= newest or action == ENOSYS:
         return None

@@ -32,11 +32,11 @@ ARCHITECTURES = frozenset(
         *("PPC", "PPC64", "PPC64LE", "S390", "S390X"),
     )
 )
-"""What `architectures` may hold (runtime-spec, config-linux.md, "Seccomp"; NATIVE is Podman's)."""
+"""The values of `architectures` (runtime-spec, config-linux.md, "Seccomp"; NATIVE is Podman's)."""
 
 
 def load_profile_json(text: str | bytes, file: str) -> SeccompProfile:
-    """Read a profile; of the configuration of an OCI bundle, what it has under `linux.seccomp`.
+    """Read a profile; of the configuration of an OCI bundle, the part at `linux.seccomp`.
 
     Raise DocumentError with everything that is wrong and where.
     """

@@ -112,7 +112,7 @@ class SyscallGroup:
 
 @dataclass(frozen=True)
 class CatalogueProfile:
-    """A named choice of groups. `with_capability` grants more to who holds a capability (`CAP_SYS_ADMIN`)."""
+    """A named choice of groups. `with_capability` grants more to holders of one (`CAP_SYS_ADMIN`)."""
 
     name: str
     reason: str
@@ -199,7 +199,7 @@ class CatalogueProfile:
         return tuple(dict.fromkeys((*self.grants, *more)))
 
     def expand(self, *, caps: Collection[str] = (), arch: Sequence[Architecture] = BOTH) -> SeccompProfile:
-        """The profile itself: the rules for who has the capabilities `caps`, with names that `arch` knows.
+        """The profile itself: the rules for holders of the capabilities `caps`, with names that `arch` knows.
 
         Every name is in one rule, or in rules that never overlap with another answer, so that their order
         does not matter. Calls of 32-bit ABIs and of x32 kill the process.

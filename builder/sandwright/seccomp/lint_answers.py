@@ -1,4 +1,4 @@
-"""What shows only in what engines make of a profile: rules that undo each other, ways around a rule."""
+"""Checks of a profile as engines resolve it: rules that undo each other, ways around a rule."""
 
 from __future__ import annotations
 

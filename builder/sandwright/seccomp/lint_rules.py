@@ -1,4 +1,4 @@
-"""What can be seen in a profile's rules one by one, or in rules for the same call."""
+"""Checks of a profile's rules one by one, and of rules for the same call."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _wide(
     effect = (
         "a caller that sets upper bits gets past it"
         if walks_past
-        else "a caller that sets upper bits is refused what it could have"
+        else "a caller that sets upper bits is refused a call that it could make"
     )
     message = (
         f"{name} compares all 64 bits of argument {argument.argument}, of which the kernel sees 32: {effect};"

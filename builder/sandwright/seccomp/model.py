@@ -1,4 +1,4 @@
-"""The seccomp model: a profile is a list of rules, a filter is what holds of it on one machine.
+"""The seccomp model: a profile is a list of rules, a filter is the part of it that holds on one machine.
 
 A profile comes from a file (`document`) or from the catalogue that ships with us (`catalogue`). Everything
 else works on these classes: `resolve` makes the filter, `adapt` changes a profile, `decide` answers about a
@@ -26,7 +26,7 @@ MAX_ARGUMENTS = 6
 
 
 class ComparisonOperator(Enum):
-    """How a rule compares an argument: all of it, as 64 bits without a sign."""
+    """The comparison of an argument in a rule: all of it, as 64 bits without a sign."""
 
     NE = "SCMP_CMP_NE"
     LT = "SCMP_CMP_LT"
@@ -86,7 +86,7 @@ def masked_comparison(argument: int, value: int, mask: int = U32) -> ArgumentCom
 
 @dataclass(frozen=True)
 class RuleCondition:
-    """When an engine takes a rule over (`includes`) or leaves it out (`excludes`). Empty: no condition.
+    """The condition under which an engine takes a rule (`includes`) or skips it (`excludes`). Empty: none.
 
     `caps` is compared with the bounding set of the container.
     """

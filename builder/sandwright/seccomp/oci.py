@@ -54,7 +54,7 @@ def gvisor_json(profile: SeccompProfile) -> Json:
 
 
 _GVISOR_NAMES: Mapping[str, tuple[str, ...]] = {"pselect6": ("pselect6", "pselect")}
-"""Calls that versions of runsc know by another name; what it doesn't know it leaves out."""
+"""Calls that versions of runsc know by another name; it leaves unknown ones out."""
 
 
 def _gvisor_rule(rule: SeccompRule, written: Json) -> Json:
@@ -68,7 +68,7 @@ def _gvisor_action(action: Action) -> str:
 
 
 def _rule_entries(rule: SeccompRule, *, comments: bool) -> Iterator[Json]:
-    """A rule; several when it compares by what JSON can't say."""
+    """A rule; several when JSON can't express its comparison."""
     for arguments in itertools.product(*map(_argument_entries, rule.when)):
         written = {**_action(rule.action, "action", "errnoRet"), "names": list(rule.names)}
         if arguments:

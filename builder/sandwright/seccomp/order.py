@@ -29,7 +29,7 @@ class HalfComparison:
 
 @dataclass
 class _Node:
-    """A comparison in the tree, and what follows when it holds: a rule, or further comparisons."""
+    """A comparison in the tree, and its consequence: a rule, or further comparisons."""
 
     half: HalfComparison
     rule: SeccompRule | None = None
@@ -103,4 +103,4 @@ _KINDS = {
     ComparisonOperator.LT: 2,
     ComparisonOperator.LE: 2,
 }
-"""How libseccomp ranks the comparisons of one half; equality and its opposite come first, with 3."""
+"""The rank of comparisons of one half in libseccomp; equality and its opposite come first, with 3."""

@@ -1,4 +1,4 @@
-"""What an engine makes of a profile: the rules that hold on one machine, for one set of capabilities.
+"""A profile as an engine resolves it: the rules that hold on one machine, for one set of capabilities.
 
 The engines choose rules by capability, architecture and kernel, and give them to libseccomp one by one. What
 comes of it is not what the list seems to say (libseccomp 2.5.4, src/db.c; runc 1.1, libcontainer/seccomp;
@@ -130,7 +130,7 @@ def _abis(profile: SeccompProfile, arch: Architecture) -> list[Abi]:
 
 
 def _newest(rules: Sequence[SeccompRule], abi: Abi) -> int:
-    """The highest number of an ABI that any rule names, whatever its action is."""
+    """The highest number of an ABI that any rule names, with any action."""
     return max(
         (target.number for rule in rules for name in rule.names for target in targets(abi, name)), default=0
     )
@@ -171,7 +171,7 @@ def _effective(rules: Sequence[SeccompRule], abi: Abi, clashes: Clashes) -> Iter
 def _comparisons(
     when: tuple[ArgumentComparison, ...], abi: Abi, target: SyscallTarget
 ) -> Iterator[tuple[ArgumentComparison, ...]]:
-    """What a rule compares: one tuple, or one for each comparison when an argument is named twice."""
+    """The comparisons of a rule: one tuple, or one per comparison when an argument is named twice."""
     indices = [comparison.argument for comparison in when]
     twice = len(set(indices)) < len(indices)
     parts: list[tuple[ArgumentComparison, ...]] = [(one,) for one in when] if twice else [when]
@@ -183,7 +183,7 @@ def _comparisons(
 
 
 def _selects(selector: int) -> ArgumentComparison:
-    """What a multiplexed call has as its argument 0."""
+    """The comparison for argument 0 of a multiplexed call."""
     return ArgumentComparison(0, ComparisonOperator.EQ, (selector,))
 
 

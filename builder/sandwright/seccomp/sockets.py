@@ -41,7 +41,7 @@ def makes_unix_sockets(found: SeccompFilter) -> bool:
 
 
 def _may_run(rules: tuple[SeccompRule, ...], values: Mapping[int, int], default: Action) -> bool:
-    """Whether a call with these arguments may be let run, whatever its others are."""
+    """Whether a call with these arguments may be let run, with any others."""
     arguments = tuple(values.get(index, 0) for index in range(MAX_ARGUMENTS))
     for rule in rules:
         compared = [comparison for comparison in rule.when if comparison.argument in values]

@@ -66,7 +66,7 @@ def end_absent_guard(file: str) -> list[str]:
 
 
 def lines(made: Iterable[str], file: str) -> list[str]:
-    """A line for each name, and what to do."""
+    """A line for each name, and one with the way out."""
     messages = [
         f"{printable(path)} was made while it ran: programs of the host may run what it says" for path in made
     ]

@@ -28,7 +28,7 @@ from sandwright.errors import UsageError
 from sandwright.reading import open_named
 
 KINDS = ("read", "write", "create", "exec", "list", "look", "remove")
-"""How a path was accessed. `look`: only its existence and kind were asked for."""
+"""The kind of access to a path. `look`: only its existence and kind were requested."""
 
 CHANGES = frozenset({"write", "create", "remove"})
 

@@ -1,4 +1,4 @@
-"""Reports what a commit inside will lack: a committer's name, or a signing key.
+"""Reports missing settings for a commit inside: a committer's name, or a signing key.
 
 If Git knows no name, aider writes one into .git/config. A signature needs the user's key.
 """

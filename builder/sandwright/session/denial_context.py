@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Grant = Literal["", "read", "write", "private"]
-"""What the rule for a path allows. `private`: the path is in a private directory of the sandbox."""
+"""The access that the rule for a path grants. `private`: the path is in a private directory of the
+sandbox."""
 
 
 @dataclass(frozen=True, kw_only=True)

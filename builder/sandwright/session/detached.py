@@ -1,4 +1,4 @@
-"""Runs in the background, without the terminal: `run --detach`, and the logs of what they print.
+"""Runs in the background, without the terminal: `run --detach`, and the logs of their output.
 
 A detached run is a child in a new session (setsid(2)), which supervises its launcher. Its output goes to a
 file in the cache, which no sandbox sees: `logs/NAME.SESSION`. Its denials go to `logs/NAME.SESSION.denials`,
@@ -80,7 +80,7 @@ def start(request: RunRequest, run: Callable[[], int], write: Callable[[str], No
 def _on_terminal(run: Callable[[], int], session: str) -> Callable[[], int]:
     """A function that runs it on a terminal as large as this one. Raise UsageError on other systems."""
     if sys.platform != "linux":
-        raise UsageError("--tty: only Linux tells who is at the other end of a socket (SO_PEERCRED)")
+        raise UsageError("--tty: only Linux reports the process at the other end of a socket (SO_PEERCRED)")
     hold, size_of = map(load, (f"{_TERMINAL}:run_on_terminal", f"{_TERMINAL}:window_size"))
     size = next(filter(None, map(size_of, range(3))), b"")
     return partial(hold, run, state.terminal_of(session), size)

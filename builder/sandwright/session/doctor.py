@@ -1,4 +1,4 @@
-"""Describes this machine: what it is, which methods work on it, and what the others lack."""
+"""Describes this machine: its facts, the methods that work on it, and the reasons against the others."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _run_preflight(name: str, host: MachineFacts, *, fresh: bool) -> Preflight:
 
 
 def with_untested_faults(backend: Backend, found: Preflight, host: MachineFacts) -> Preflight:
-    """The result of a preflight, and what it does not test: a missing image, a runtime with known escapes."""
+    """The result of a preflight, and of checks outside it: a missing image, a runtime with known escapes."""
     if not found.ready:
         return found
     if without := backend.without_image():

@@ -1,4 +1,4 @@
-"""An entry of the render cache as it is written: what the native front and Python read (docs/front.md).
+"""An entry of the render cache as it is written, for the native front and Python (docs/front.md).
 
 Its form is that of a launch plan. `front/source/fields.h` has the same table.
 """
@@ -47,7 +47,7 @@ def entry_bytes(entry: CacheEntry) -> bytes:
 
 
 def parse_entry(content: bytes) -> CacheEntry:
-    """Read what `entry_bytes` wrote. Raise RenderError for all else."""
+    """Decode the output of `entry_bytes`. Raise RenderError for anything else."""
     return parse_document(CacheEntry, content, HEAD)
 
 

@@ -1,4 +1,4 @@
-"""What happens in a run: one stream of events, and their codec.
+"""Events of a run: one stream, and its codec.
 
 | event | written by | read by |
 |---|---|---|
@@ -26,7 +26,7 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class RunStarted:
-    """The command is about to start. `policy` is the digest of what the policy says."""
+    """The command is about to start. `policy` is the digest of the policy's settings."""
 
     method: str
     project: str
@@ -101,7 +101,7 @@ class DeniedMessage:
 
 @dataclass(frozen=True, kw_only=True)
 class BridgedCall:
-    """A call of a shim, as the bridge logged it; None for what it could not know."""
+    """A call of a shim, as the bridge logged it; None for an unknown value."""
 
     program: str | None
     arguments: tuple[str, ...] | None = None
@@ -215,7 +215,7 @@ def encode_event(event: RunEvent) -> bytes:
 
 
 def decode_event(line: bytes | str) -> RunEvent:
-    """Read what `encode_event` or the launcher wrote. Raise ValueError for all else."""
+    """Decode the output of `encode_event` or of the launcher. Raise ValueError for anything else."""
     data = strictjson.loads_record(line)
     name = data.pop("event", None) if isinstance(data, dict) else None
     if not isinstance(name, str) or name not in _NAMES:

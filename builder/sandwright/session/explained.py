@@ -1,4 +1,4 @@
-"""The paths that a run was denied (`--explain-denials`), by what its launcher recorded (`recorded.c`).
+"""The paths that a run was denied (`--explain-denials`), by its launcher's record (`recorded.c`).
 
 The record has the accesses of programs to each path, and the path's kind. A path is reported as refused if
 the policy's rules deny the access, the rule is not about one of the sandbox's private directories, and this
@@ -38,7 +38,7 @@ _KERNEL = "/sys"
 _PROJECT_RANK = LAYERS.index("project")
 _MOST_NAMES = 5
 _MOST_ROUNDS = 4
-"""How often the policy is resolved again, to see which edits allow what was refused."""
+"""The number of times that the policy is resolved again, to find the edits that allow a refused access."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def _opens_whole_home(path: str, policy: ResolvedPolicy) -> bool:
 
 
 def edits(refused: Iterable[DeniedPath], resolve: Resolve) -> dict[tuple[str, str], tuple[str, str]]:
-    """By path and access: an edit of the policy that allows it, and what else it opens.
+    """By path and access: an edit of the policy that allows it, and the other accesses that it opens.
 
     Each was tried: `resolve` gives the policy with further settings, or raises SandwrightError. Paths that
     lie in each other are tried one after the other, so that none is taken for allowed by another's edit.

@@ -20,7 +20,7 @@ from sandwright.session.request import RunRequest
 from sandwright.session.run import prepare_or_cached, report_start, sweep_records
 
 RETRIES = 2
-"""How often a run is started again that was killed from outside."""
+"""The number of restarts of a run that was killed from outside."""
 
 _NAME = re.compile("[a-z0-9]([a-z0-9-]{0,28}[a-z0-9])?")
 
@@ -43,7 +43,7 @@ class FleetView(Protocol):
 
 @dataclass(frozen=True)
 class FleetSize:
-    """How many runs: `count`, or a file with a row for each; and how many at a time."""
+    """The size of a fleet: `count` runs, or a file with a row for each; and the number at a time."""
 
     count: int = 0
     rows: str = ""

@@ -24,8 +24,8 @@ _WAY_OUT = (
 
 
 _IN_WORKTREE = (
-    "`git worktree add` in a linked worktree writes what leads to other worktrees, which is closed: run this "
-    "outside"
+    "`git worktree add` in a linked worktree writes a path that leads to other worktrees, which is closed: "
+    "run this outside"
 )
 
 

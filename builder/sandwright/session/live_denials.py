@@ -70,7 +70,7 @@ class DenialWriter:
 
 
 class DenialReader:
-    """Reads what a `DenialWriter` appends to a file, which need not be there yet."""
+    """Reads the lines that a `DenialWriter` appends to a file, which need not be there yet."""
 
     def __init__(self, file: Path) -> None:
         self._file, self._at = file, 0

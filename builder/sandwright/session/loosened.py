@@ -1,4 +1,4 @@
-"""Finds what a policy allows on this machine, and the user's own policy does not."""
+"""Finds accesses that a policy allows on this machine, and the user's own policy does not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def loosened(
     cwd: Path | str | None = None,
     inputs: LiveHost | None = None,
 ) -> Loosened:
-    """The grants of the policy in the project's file `file`. Raise what resolving a policy raises.
+    """The grants of the policy in the project's file `file`. Raise the errors of resolving a policy.
 
     `cwd` and `inputs` are those of `collect_facts`.
     """

@@ -113,7 +113,7 @@ def unused_caches() -> list[Leftover]:
 
 
 def _used_caches() -> set[str]:
-    """Those of projects in which a session may go on."""
+    """The caches of projects in which a session may go on."""
     home, records = user_dirs.home(), state.read_all()
     return {
         path

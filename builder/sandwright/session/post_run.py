@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Report the run, and exit with its status, whatever happens."""
+    """Report the run, and exit with its status in any case."""
     file, status = Path(sys.argv[2]), int(sys.argv[3])
     try:
         record = decode_record(SessionRecord, file.read_bytes())

@@ -21,7 +21,7 @@ KEPT = ("ready", "hangs", "not-denied")
 them."""
 
 _HANG_SECONDS = 600.0
-"""How long the result `hangs` is cached: the trial takes long, and a busy machine may be the reason."""
+"""The seconds for which the result `hangs` is cached: the trial takes long, and the machine may be busy."""
 
 
 def cached_preflight(backend: Backend, host: MachineFacts) -> Preflight:
@@ -63,7 +63,7 @@ def run_preflight(backend: Backend, host: MachineFacts) -> Preflight:
 
 
 def _cache_file(backend: Backend) -> Path | None:
-    """Where the result is stored; None without a directory: `doctor` has to work there, too."""
+    """The file of the result; None without a directory: `doctor` has to work there, too."""
     try:
         return Path(user_dirs.private(user_dirs.cache()), f"preflight-{backend.name}.json")
     except HostError:

@@ -205,7 +205,7 @@ def load_layers(request: RunRequest, inputs: LiveHost, *, display_name: str = ""
 
 
 def _record_search(request: RunRequest, inputs: LiveHost) -> None:
-    """Record where the policy's file was looked for (`user_dirs.find_above`), and who looks."""
+    """Record the places where the policy's file was searched (`user_dirs.find_above`), and the user."""
     if not request.named:
         for folder in (request.cwd, *ancestors(request.cwd)):
             inputs.entry(f"{folder.rstrip('/')}/{Path(request.policy).name}")

@@ -36,7 +36,7 @@ _PROGRAM = b"\x7fELF"
 
 
 def store(artifacts: Iterable[Artifact]) -> Path:
-    """Put artifacts into a directory named by what they are, and give it. One that is there is checked."""
+    """Put artifacts into a directory named by their content, and give it. An existing one is checked."""
     listed = sorted(artifacts, key=lambda each: each.name)
     names = "".join(f"{each.name} {each.mode:o} {each.digest}\n" for each in listed)
     folder = user_dirs.private(f"{user_dirs.cache()}/rendered")

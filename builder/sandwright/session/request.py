@@ -160,7 +160,7 @@ class RunRequest:
         return [VERSION, _program(), self.cwd, str(os.geteuid()), *environment, *parts]
 
     def plan_identity(self) -> list[str]:
-        """The name of the entry with what the policy says of a project in review (`session.review_plan`)."""
+        """The name of the entry with the policy's paths for a project in review (`session.review_plan`)."""
         return [*self.identity(), f"review {self.workspace}"]
 
 
@@ -189,7 +189,7 @@ def _program() -> str:
 
 
 def _plain_path(path: str) -> str:
-    """An absolute path without `..`, which leads where it led: behind a link, `..` is not what it seems."""
+    """An absolute path without `..`, and with the same target: behind a link, `..` is another directory."""
     folder, name = os.path.split(path)
     return os.path.join(
         os.path.realpath(folder) if ".." in folder.split("/") else os.path.normpath(folder), name

@@ -1,4 +1,4 @@
-"""Reports what a run left that the host may execute: repositories, set-id files, settings of editors.
+"""Reports files of a run that the host may execute: repositories, set-id files, settings of editors.
 
 The scan uses only names and lstat(2). It finds new or changed files by the time of their last change (ctime),
 which no program inside can set. A new link in a repository is removed if Git could write through it. If the

@@ -123,7 +123,7 @@ def _has_ended(path: Path) -> bool:
 
 
 def _written(path: Path) -> float:
-    """When a file was written; the current time if it is gone."""
+    """The time at which a file was written; the current time if it is gone."""
     try:
         return path.lstat().st_mtime
     except OSError:

@@ -1,4 +1,4 @@
-"""Telemetry: one event for each session: what ran where, under which policy, and how it ended.
+"""Telemetry: one event for each session: the command, its method and policy, and its end.
 
 The event is a line of JSON, appended to a file that the caller names, and a span where OpenTelemetry's API is
 in use. It contains the command's name, but no arguments and no variables.

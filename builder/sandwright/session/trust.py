@@ -1,4 +1,4 @@
-"""The user's approval of policies that loosen what the preset `default` protects (`sandwright trust`).
+"""The user's approval of policies that loosen the preset `default` (`sandwright trust`).
 
 It is given once for a policy's file: for its text, and for what it allows on this machine. It is kept in a
 file of the user's own, below `$XDG_CONFIG_HOME/sandwright/trust` (`~/.config` without that), which no sandbox
@@ -107,7 +107,7 @@ def start_line(loosened: Loosened, *, fresh: bool, word: bool) -> str:
 
 
 def is_approved(loosened: Loosened, inputs: LiveHost) -> bool:
-    """Whether the policy is approved, other than for this run. `inputs` records what that depends on."""
+    """Whether the policy is approved, other than for this run. `inputs` records the answer's dependencies."""
     inputs.content(_approval_file(loosened))
     word = inputs.variable(VARIABLE)
     return not loosened.allows or word in ("1", loosened.digest) or _recorded(loosened)

@@ -1,1 +1,1 @@
-"""What comes from the distribution: `requirements` says what that is, `plan` installs it."""
+"""Dependencies from the distribution: `requirements` lists them, `plan` installs them."""

@@ -1,4 +1,4 @@
-"""Installs what comes from the distribution: says first what it will do, then does it.
+"""Installs the packages of the distribution: first describes its actions, then executes them.
 
 Only apt is driven. For apk, dnf and brew the plan names the packages and installs nothing. Where everything
 is there, the plan is empty and nothing is started.
@@ -146,7 +146,7 @@ class RegisterEmulator:
         ]
 
     def execute(self, progress: Progress) -> list[str]:  # noqa: ARG002
-        """Mount, register, and check the result; report what will not run otherwise."""
+        """Mount, register, and check the result; report the programs that will not run otherwise."""
         name = f"qemu-{self.emulator.machine}"
         try:
             if not (_BINFMT / "register").exists():
@@ -211,7 +211,7 @@ def _advice(missing: Sequence[Requirement], emulators: Sequence[Emulator], host:
 
 
 def _offered(packages: Sequence[str]) -> list[str]:
-    """Those of the packages for which apt has a version to install."""
+    """The packages for which apt has a version to install."""
     policy = process.run("env", "LC_ALL=C", "apt-cache", "policy", *packages, timeout=_MINUTE).text
     found = dict(re.findall(r"^(\S+):\n  Installed: .*\n  Candidate: (.*)$", policy, re.MULTILINE))
     return [package for package in packages if found.get(package, "(none)") != "(none)"]

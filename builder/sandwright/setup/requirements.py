@@ -1,4 +1,4 @@
-"""What sandwright uses of a distribution: which program, what for, and what the packages are called.
+"""Requirements from a distribution: each program, its purpose, and the names of its packages.
 
 The names for apt were installed and used. Those for apk, dnf and brew are only printed, and were not tried.
 """
@@ -14,9 +14,9 @@ from sandwright.host import PackageManager
 Group = Literal["build", "smoke", "test"]
 
 GROUPS: Mapping[Group, str] = {
-    "build": "what the main job can't do without",
-    "smoke": "the runtimes that images and sandboxes start under, and what those need; each is optional",
-    "test": "what the tests use beyond that",
+    "build": "required for the main job",
+    "smoke": "the runtimes that images and sandboxes start under, with their requirements; each is optional",
+    "test": "used by the tests beyond that",
 }
 
 NEEDED: frozenset[Group] = frozenset({"build"})
@@ -28,7 +28,7 @@ INSTALL: Mapping[PackageManager, str] = {
     "dnf": "dnf install",
     "brew": "brew install",
 }
-"""How a person asks each package manager for packages."""
+"""The command of each package manager that installs packages."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Emulator:
 
     @property
     def programs(self) -> tuple[str, str]:
-        """The interpreter, and what registers it."""
+        """The interpreter, and the program that registers it."""
         return f"qemu-{self.machine}-static", "update-binfmts"
 
 

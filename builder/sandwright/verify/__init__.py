@@ -1,4 +1,4 @@
-"""The prover: starts sandboxes with probes in them, and judges what the probes see.
+"""The prover: starts sandboxes with probes in them, and judges the results.
 
 It has four probe sets, which share verdicts (`verdict`), reports (`junit`), canary listeners (`canary`), and
 the runtimes and the probe program of `sandwright.runtime`:

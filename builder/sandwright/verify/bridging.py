@@ -171,7 +171,7 @@ class _RunningSandbox:
         self._ended = ""
 
     def ended(self) -> str:
-        """How the launcher ended, with its message; empty while it runs."""
+        """The end of the launcher, with its message; empty while it runs."""
         status = self._poll()
         if status is not None and not self._ended:
             there = select.select([self._stderr], [], [], 0)[0]

@@ -71,7 +71,7 @@ def verify_policy(
 
 
 def methods_to_prove(policy: ResolvedPolicy, methods: Sequence[str]) -> tuple[str, ...]:
-    """Those of a policy's methods that have to be proved; of `methods`, the one that `run` chooses here."""
+    """The methods of a policy that have to be proved; of `methods`, the one that `run` chooses here."""
     if len(policy.methods) < 2:
         return tuple(methods)
     host = collect_host()

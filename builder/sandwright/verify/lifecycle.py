@@ -233,7 +233,7 @@ def _denied_later(runs: Runs) -> ProbeOutcome:
         "a denied file that the host creates during a run is hidden or ends the run",
         expected=f"hidden, or ended with {REPLACED}",
         observed="hidden" if hidden else f"ended with {started.returncode}" if ended else str(answer),
-        wrong="" if alive and (hidden or ended) else "what it holds was read, or nothing answered",
+        wrong="" if alive and (hidden or ended) else "its content was read, or nothing answered",
         evidence=f"made while it ran; {SETTLED:g} s later it was read: {answer}",
     )
 

@@ -34,7 +34,7 @@ ProveWork = Callable[[str, Sequence[str]], Iterator[ProbeOutcome]]
 """Does usual work in projects with a method, under some additional settings."""
 
 AT_ONCE = 2
-"""How many methods are proved at a time: a proof mostly waits for an engine."""
+"""The number of methods that are proved at a time: a proof mostly waits for an engine."""
 
 
 def methods(request: str) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ def _proof(resolve: Resolve, method: str, host: MachineFacts, work: ProveWork | 
 
 
 def _not_travelling(resolve: Resolve, variable: str) -> str:
-    """Why nothing is proved on another machine; empty if it is."""
+    """The reason why nothing is proved on another machine; empty if it is."""
     if not os.environ.get(variable):
         return f"no project is copied there: {variable} names no repository"
     if resolve(()).network.mode != "none":

@@ -135,7 +135,7 @@ def _has_no_answer(answer: ProbeAnswer) -> bool:
 
 
 def _host_faults(probe: Probe, *, answered: bool) -> Iterator[str]:
-    """The faults on the host. Paths that must never be created are removed, whatever the verdict."""
+    """The faults on the host. Paths that must never be created are removed, with any verdict."""
     for path in filter(os.path.lexists, probe.never):
         path.rmdir() if path.is_dir() else path.unlink()
         yield f"{path} was made"
@@ -188,7 +188,7 @@ def _value_faults(step: ProbeStep, value: bytes) -> Iterator[str]:
             yield (
                 f"its value holds {_quote_value(each)}"
                 if not step.private
-                else "its value holds what it must not"
+                else "its value holds a forbidden text"
             )
 
 

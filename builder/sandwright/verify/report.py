@@ -53,7 +53,7 @@ class PolicyReport:
         return [method for method in self.methods if method in passed]
 
     def faults(self, *, named: Sequence[str] = (), required: Sequence[str] = ()) -> list[str]:
-        """Why the report is not green: a line for each fail and inconclusive probe.
+        """The reasons why the report is not green: a line for each fail and inconclusive probe.
 
         For methods in `required`, each skip is a fault, too; for those in `named`, and for all together, that
         nothing was decided.

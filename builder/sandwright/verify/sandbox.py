@@ -97,7 +97,7 @@ class RenderedSandbox:
 
 
 def why_unanswered(status: int | None, stderr: str, limit: float = LIMIT) -> str:
-    """Why a start gave no answer: the launcher's exit status (None: not in time), and its last message."""
+    """The reason for a start without an answer: the exit status (None: timeout), and the last message."""
     if status is None:
         ended = f"not within {limit:g} s"
     else:
@@ -139,5 +139,5 @@ def is_native(launcher: Path) -> bool:
 
 
 def probe_environment(state: Path) -> dict[str, str]:
-    """This process's environment, with the directory in which launchers keep what belongs to a run."""
+    """This process's environment, with the directory of launchers' files for a run."""
     return {**os.environ, "XDG_RUNTIME_DIR": str(state)}

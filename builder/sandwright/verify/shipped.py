@@ -27,7 +27,7 @@ def prove_presets(
     output: Path,
     progress: Progress = SILENT,
 ) -> Iterator[tuple[str, tuple[PolicyReport, tuple[str, ...]]]]:
-    """Each preset's name with what `verify_policy` gives for it; absent names mean those for any work.
+    """Each preset's name with the result of `verify_policy` for it; absent names mean those for any work.
 
     Images are taken from `output` where it holds any. Raise UsageError for a preset that there is not.
     """

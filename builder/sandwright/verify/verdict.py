@@ -24,7 +24,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class ProbeFinding:
-    """The result of one check. `detail` says what was observed; for a skip, why it was not made."""
+    """The result of one check. `detail` is the observation; for a skip, the reason."""
 
     check: str
     verdict: Verdict

@@ -34,7 +34,7 @@ PART = b".sandwright-part-"
 
 @dataclass
 class Applied:
-    """How many paths were changed in the project, and the paths that were not, each with the reason."""
+    """The number of paths changed in the project, and the paths left unchanged, each with the reason."""
 
     changed: int = 0
     conflicts: list[tuple[bytes, str]] = field(default_factory=list)

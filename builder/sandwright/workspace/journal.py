@@ -28,7 +28,7 @@ from sandwright.workspace.replacing import Slot, unlink_at
 from sandwright.workspace.store import Workspace
 
 MOST_RUNS = 20
-"""How many journals are kept; older ones are removed."""
+"""The number of journals that are kept; older ones are removed."""
 
 _LAST = 16 << 20
 """Bytes at the end of a journal that contain its last line."""

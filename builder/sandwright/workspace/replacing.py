@@ -35,7 +35,7 @@ from sandwright.workspace.filecopy import NEW_FILE, copy_content
 
 CHANGED = "it was changed in the project, too"
 MADE = "it was made in the project, too"
-_STALE = "it is not any more what it was when it was looked at"
+_STALE = "it was changed after it was compared"
 _NO_TMPFILE = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
 
 
@@ -100,7 +100,7 @@ def _there(parent: int | None) -> int:
 
 
 class ChangeRules:
-    """Decides what counts as unchanged, and which mode and time a new file gets."""
+    """Decides which paths count as unchanged, and which mode and time a new file gets."""
 
     keeps_times = True
     """Whether a new file has the time of its source, and not of now."""

@@ -31,7 +31,7 @@ def running_changes(workspace: Workspace, base: Base) -> list[Change]:
 
 
 class _RunningComparison(CopyComparison):
-    """One walk through a copy in which programs work: what its mode closes stays closed."""
+    """One walk through a copy in which programs work: a directory closed by its mode stays closed."""
 
     def opened(self, directory: int, name: str, mode: int) -> contextlib.AbstractContextManager[int]:  # noqa: ARG002
         return closing(os.open(name, OPEN_DIRECTORY, dir_fd=directory))

@@ -74,7 +74,7 @@ class _Scanning:
                 self.enter(below, inner, depth + 1)
 
     def _why_left_out(self, directory: int, name: str, status: os.stat_result, depth: int) -> str | None:
-        """Why a file is not copied, empty for a launcher's placeholder; None if it is copied."""
+        """The reason why a file is not copied, empty for a launcher's placeholder; None if it is copied."""
         kind = kind_of(status.st_mode)
         if kind not in ("file", "directory", "symlink"):
             return f"it is a {kind}"

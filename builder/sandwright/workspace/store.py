@@ -46,7 +46,7 @@ class Workspace:
 
     @property
     def base(self) -> str:
-        """The file that records what was copied (`workspace.base`)."""
+        """The file that records the copied paths (`workspace.base`)."""
         return f"{self.directory}/base"
 
     @property

@@ -137,7 +137,7 @@ class _Judge:
         )
 
     def held(self, change: Change) -> Withheld | None:
-        """Why a change is not applied; None for one that may be."""
+        """The reason why a change is not applied; None for one that may be."""
         refused = self._refusal_reason(change)
         if refused:
             return Withheld(change, refused, refused=True)
@@ -183,7 +183,7 @@ class _Judge:
                 yield f"it is {os.fsdecode(path)}, too, by a link: {reason}"
 
     def _name_reasons(self, path: bytes, new: NewEntry | None, *, is_new: bool) -> Iterator[str]:
-        """Why a path is held by its name alone."""
+        """The reasons to hold a path by its name alone."""
         text = os.fsdecode(path)
         yield _git_reason(text, new)
         yield _tool_reason(text, new=is_new)
@@ -192,7 +192,7 @@ class _Judge:
             yield f"the policy protects it ({rule})"
 
     def _bare_reason(self, path: str) -> str:
-        """Why a path may make its directory a bare repository, whose configuration Git obeys."""
+        """The reason why a path may make its directory a bare repository, whose configuration Git obeys."""
         above = ""
         for name in map(folded_name, path.split("/")):
             if name == "head" or (name in _OF_REPOSITORY and above in self._heads):
@@ -210,7 +210,7 @@ def _head_directories(paths: Iterable[bytes]) -> set[str]:
 
 
 def _git_reason(path: str, new: NewEntry | None) -> str:
-    """Why a path in a Git directory is held: the project's own may get objects and refs, others nothing."""
+    """The reason to hold a path in a Git directory: only the project's own gets objects and refs."""
     parts = path.split("/")
     places = [index for index, part in enumerate(parts) if folded_name(part) == ".git"]
     if not places:
@@ -228,7 +228,7 @@ def _git_reason(path: str, new: NewEntry | None) -> str:
 
 
 def _tool_reason(path: str, *, new: bool) -> str:
-    """Which tool uses a path, or a directory that it is in."""
+    """The tool that uses a path, or a directory that it is in."""
     above = ""
     for name in map(folded_name, path.split("/")):
         above = f"{above}/{name}"

@@ -1,4 +1,4 @@
-"""The program that carries a project into a Pod's volume, and tells what was changed there."""
+"""The program that copies a project into a Pod's volume, and reports the changes there."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ class _Following:
         self._watcher.settled(Outcome(index, last, number, output, truncated, note))
 
     def _finish_fleet(self) -> None:
-        """The Job is over: what Pods are still there is all that will be known."""
+        """The Job is over: the remaining Pods are the last source of results."""
         for item, _ in list_all(self._fleet.connection, self._fleet.pods()):
             if item:
                 self._handle_pod(item)
@@ -211,7 +211,7 @@ class _Following:
                 self._settle_attempts(index, *self._tally.remaining(index))
 
     def _pod_output(self, pod: SeenPod) -> tuple[bytes | None, bool]:
-        """What a Pod wrote. The node keeps it, and is waited for like the API server."""
+        """The output of a Pod. The node keeps it, and gets the same patience as the API server."""
         path = f"{path_of('Pod', self._fleet.record.namespace, pod.attempt.name)}/log"
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -228,7 +228,7 @@ class _Following:
             time.sleep(_LOOK)
 
     def _look_why(self) -> None:
-        """Ask why no Pod runs, where none does for long, and say what was not said yet."""
+        """Ask why no Pod runs, if none does for long, and print the new reasons."""
         if self._tally.counts().running or time.monotonic() - self._moved < IDLE:
             return
         self._moved = time.monotonic()
@@ -241,6 +241,6 @@ class _Following:
                 self._watcher.noted(f"no run goes on: {each}")
 
     def _job_warnings(self) -> list[str]:
-        """What the cluster tells of the Job, such as a quota that is used up."""
+        """The cluster's warnings about the Job, such as a used-up quota."""
         record = self._fleet.record
         return warnings_of(self._fleet.connection, record.namespace, record.job_name)

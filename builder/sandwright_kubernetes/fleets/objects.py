@@ -21,7 +21,7 @@ INDEX = "JOB_COMPLETION_INDEX"
 to it."""
 
 KEPT = 24 * 3600
-"""Seconds for which an ended fleet is kept for who comes back to it."""
+"""Seconds for which an ended fleet is kept for its owner's return."""
 
 ENDED_FROM_OUTSIDE = (128, 137, 143)
 """Statuses of a command that SIGKILL and SIGTERM ended: its Pod was deleted, or the command reached a limit;
@@ -30,7 +30,7 @@ rules know the status alone."""
 
 ROWS = "rows"
 ROW = "/.sandwright-row"
-"""Where a Pod has its own row, as a script of the shell."""
+"""The path of a Pod's own row, a shell script."""
 
 MOST_ROWS = 900_000
 """Bytes of all rows: they are in one ConfigMap, which may hold 1 MiB."""
@@ -90,7 +90,7 @@ def fleet_job(job: Json, order: FleetOrder, *, session: str, owner: str) -> Json
 
 
 def _failure_rules() -> list[Json]:
-    """What becomes of a Pod that failed: a command that ended by itself has ended, whatever its status.
+    """The rules for failed Pods: a command that ended by itself has ended, whatever its status.
 
     A Pod that the cluster gave up (drained node, eviction, lost node) is replaced, whatever its command made
     of that; so is one that was killed.

@@ -1,4 +1,4 @@
-"""Which fleets this user started from this machine: a file for each, by its name.
+"""Records of fleets that this user started from this machine: a file for each, by its name.
 
 With it a fleet is found again, by the Job's UID: another Job may have the same name.
 """
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class FleetRecord:
-    """One fleet: its Job as it was sent, and as what the cluster made it (`uid`, empty before that)."""
+    """One fleet: its Job as it was sent, and the cluster's id for it (`uid`, empty before that)."""
 
     name: str
     session: str

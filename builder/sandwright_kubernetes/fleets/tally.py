@@ -1,4 +1,4 @@
-"""Keeps count of a fleet by what the cluster says of its Job and its Pods. Pure.
+"""Keeps count of a fleet by the cluster's reports on its Job and its Pods. Pure.
 
 An index is over when a Pod of it succeeded, or when the Job lists it as failed. Its last Pod counts; every
 other one was an attempt. The Job's controller decides which is which, and the cluster's word for a Pod's end
@@ -51,7 +51,7 @@ class Tally:
         """Whether the Job's controller starts no Pod any more."""
 
     def see_job(self, job: Json) -> None:
-        """Take in what the cluster says of the Job."""
+        """Take in the cluster's report on the Job."""
         status = field(job, "status")
         self._completed |= indexes(text(status, "completedIndexes"), self._count)
         self._failed |= indexes(text(status, "failedIndexes"), self._count)
@@ -103,7 +103,7 @@ class Tally:
         return None, "the cluster gave the fleet up before it ran"
 
     def counts(self) -> Counts:
-        """How far it is, by the cluster's word."""
+        """The progress of the fleet, as the cluster reports it."""
         done = self._completed | {index for index in self._pods if self.over(index) is not None}
         return Counts(len(done | self._failed), len(self._failed), self._running)
 
@@ -171,7 +171,7 @@ def _seconds(began: str, ended: str) -> int | None:
 
 
 def waiting_reasons(pods: list[Json]) -> Iterator[str]:
-    """Why Pods don't run, in the cluster's words."""
+    """The reasons why Pods don't run, in the cluster's words."""
     for pod in pods:
         statuses = rows(pod, "status", "containerStatuses")
         state = field(statuses[0], "state", "waiting") if statuses else None

@@ -1,4 +1,4 @@
-"""Watches objects of a cluster: a list once, and then what changes, as the API server tells it.
+"""Watches objects of a cluster: a list once, and then each change, as the API server reports it.
 
 https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
 """
@@ -31,7 +31,7 @@ _BREATH = 1.0
 
 @dataclass(frozen=True)
 class WatchEvent:
-    """An object as it is now, or what went wrong for good. `removed`: as it was last."""
+    """An object as it is now, or a lasting error. `removed`: as it was last."""
 
     kind: str
     item: Json
@@ -41,7 +41,7 @@ class WatchEvent:
 
 @dataclass(frozen=True)
 class Watched:
-    """What to watch: objects of a kind at a path, and the selectors."""
+    """The objects to watch: of one kind, at a path, with the selectors."""
 
     kind: str
     path: str

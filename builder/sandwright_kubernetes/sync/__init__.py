@@ -1,4 +1,4 @@
-"""How a project travels: into a Pod as layers of an image, and back as a layer of what was changed."""
+"""The transfer of a project: into a Pod as layers of an image, and back as a layer of the changes."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def apply_changes(
             after = source.state(path)._replace(mode=0o755 if entry.mode & 0o100 else 0o644)
             destination.put(path, _state_of(remaining.get(path)), after)
     except OSError as error:
-        raise HostError(f"what the command wrote can't be put into the project: {error.strerror}") from error
+        raise HostError(f"the command's changes can't be put into the project: {error.strerror}") from error
     finally:
         source.close()
         destination.close()
@@ -54,7 +54,7 @@ def apply_changes(
 def _remove_gone(
     destination: Destination, gone: list[bytes], remaining: dict[bytes, Recorded], rules: ProjectRules
 ) -> None:
-    """Remove what the command removed: files that are as they were sent, and empty directories."""
+    """Remove the paths that the command removed: files that are as they were sent, and empty directories."""
     roots = set(gone)
     below = [path for path in remaining if path in roots or has_parent_in(path, roots)]
     for path in sorted(below, reverse=True):
@@ -68,7 +68,7 @@ def _remove_gone(
 
 
 def _state_of(record: Recorded | None) -> PathState | None:
-    """What a path of the project is, if it still is what was sent."""
+    """The state in which a path of the project was sent."""
     if record is None:
         return None
     if record.kind is EntryKind.SYMLINK:

@@ -41,7 +41,7 @@ class Channels:
             self._socket.ping()
 
     def messages(self) -> Iterator[tuple[int, bytes]]:
-        """What comes, to the end. Raise ApiUnreachable where it breaks off."""
+        """The messages, to the end. Raise ApiUnreachable if the connection breaks."""
         from websocket import ABNF  # noqa: PLC0415 - comes with the client
 
         while True:

@@ -55,12 +55,12 @@ def sync_containers(image: str = "", volume: str = "project") -> tuple[Json, Jso
 
 
 def diff_command(limit: int) -> list[str]:
-    """What the container is asked to do when the command has ended."""
+    """The container's command that lists the changes after the run."""
     return [PROGRAM, "diff", IMAGE, VOLUME, str(limit)]
 
 
 def _sync_container(name: str, image: str, command: list[str], mount: Json) -> Json:
-    """As closed as the sandbox's. It reads what the command wrote, so nothing of it is believed here."""
+    """A container as closed as the sandbox's. It reads the command's files, so it is not trusted here."""
     return {
         "name": name,
         "image": image,

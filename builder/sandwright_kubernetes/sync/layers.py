@@ -44,7 +44,7 @@ PLAIN = "http://"
 
 @dataclass(frozen=True)
 class Registry:
-    """Where snapshots are pushed: a repository; `plain` without TLS, which loopback never needs."""
+    """The registry for snapshots: a repository; `plain` without TLS, which loopback never needs."""
 
     reference: Reference
     plain: bool
@@ -81,7 +81,7 @@ class StagedImage:
         return self.graph.root.descriptor.digest
 
     def push(self, registry: Registry, tag: str) -> PushResult:
-        """Send what the registry does not have, and read it back.
+        """Send the blobs that the registry does not have, and read them back.
 
         Raise RegistryError, and WrongContent where it has something else than was sent.
         """
@@ -94,7 +94,7 @@ class StagedImage:
 
 
 class SnapshotImage(StagedImage):
-    """One with a project in it; `snapshot` says what of it."""
+    """An image with a project in it; `snapshot` describes the project."""
 
     def __init__(self, area: StagingArea, graph: ImageGraph, snapshot: Snapshot) -> None:
         """Made by `snapshot_image`."""

@@ -1,4 +1,4 @@
-"""What came out of a Pod, as an archive: hostile input, taken apart by what takes images apart.
+"""The archive that came out of a Pod: hostile input, read with the code that reads images.
 
 An archive is refused as a whole where our program would not have written it: other kinds than files,
 directories and links, xattrs, a name twice, a name below a link. A path that the policy doesn't let programs
@@ -31,7 +31,7 @@ _KINDS = (EntryKind.FILE, EntryKind.DIRECTORY, EntryKind.SYMLINK)
 
 @dataclass
 class ReturnedChanges:
-    """What a command changed: `made` by path, in order, each with what it is; `gone`, paths that are no more.
+    """A command's changes: `made` by path, in order, with the kind of each; `gone`, the removed paths.
 
     `refused` are paths that may not change, each with the reason.
     """
@@ -44,12 +44,12 @@ class ReturnedChanges:
 def unpack_changes(
     stream: Readable, root: int, takes: Callable[[bytes], bool], *, limits: ArchiveLimits = LIMITS
 ) -> ReturnedChanges:
-    """Unpack what may come back below the open, empty directory `root`, which is ours alone.
+    """Unpack the acceptable changes below the open, empty directory `root`, which is ours alone.
 
     `takes` says whether a path may be written. Raise ArchiveRefused and IntegrityError for an archive that is
     refused as a whole, HostError for what this machine can't do.
     """
-    reader = TarReader(stream, limits=limits, name="what the Pod sent")
+    reader = TarReader(stream, limits=limits, name="the Pod's archive")
     reading = _Reading(reader, takes)
     tree = RootfsTree(root, limits=limits)
     extractor = TarExtractor(tree, owners="rootless", missing=Notes())
@@ -60,9 +60,9 @@ def unpack_changes(
                 extractor.put(member, reader.chunks())
         tree.close()
     except EntryRefused as refusal:
-        raise ArchiveRefused(f"what the Pod sent: {refusal}") from None
+        raise ArchiveRefused(f"the Pod's archive: {refusal}") from None
     except OSError as error:
-        raise HostError(f"what the Pod sent can't be unpacked: {error.strerror or error}") from error
+        raise HostError(f"the Pod's archive can't be unpacked: {error.strerror or error}") from error
     finally:
         tree.abandon()
     return reading.changes

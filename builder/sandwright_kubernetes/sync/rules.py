@@ -1,4 +1,4 @@
-"""Which paths of a project go to a Pod, and which changes come back: the policy's rules, as an artifact.
+"""Paths of a project that go to a Pod, and changes that come back: the policy's rules, as an artifact.
 
 A path is shown in the Pod where the Job mounts the project there and the rules let it be read; what was
 changed there comes back where the mount is writable and the rules let it be written. Names are compared
@@ -63,7 +63,7 @@ class Mounted:
 
 
 class ProjectRules:
-    """What of a project is shown in the Pod, and what may come back. Paths are relative to it, as bytes."""
+    """The paths of a project that the Pod sees, and those that may come back: relative to it, as bytes."""
 
     def __init__(self, document: Json, mounts: Iterable[Mounted]) -> None:
         """`document` is the artifact `project.json`."""
@@ -84,7 +84,7 @@ class ProjectRules:
         return all(tree.shows_host(self._full(path)) for tree in self._trees)
 
     def takes(self, path: bytes) -> bool:
-        """Whether what was written at a path may come back."""
+        """Whether a change at a path may come back."""
         full = self._full(path)
         mount = self._mount_of(full)
         writable = mount is not None and mount.project and mount.writable

@@ -1,4 +1,4 @@
-"""A project as it is now, for a Pod: what the policy shows of it goes into layers, and is recorded.
+"""A project as it is now, for a Pod: the visible part of it goes into layers, and is recorded.
 
 The project is walked by open descriptors, one name at a time, and no link is followed. Denied paths are
 read before and after: a file that was at a denied path either time is not sent under another name.
@@ -24,12 +24,12 @@ LAYERS = 16
 """Layers of a project at most. A root file system has a bounded number of them (128, overlayfs)."""
 
 MOST_BYTES = 4 << 30
-"""Bytes of files that travel: what the volume may hold."""
+"""Bytes of uploaded files: the limit of the volume."""
 
 MOST_FILES = 500_000
 OWNER = 65532
 ROOT = b"project"
-"""Where the project is in the image."""
+"""The project's path in the image."""
 
 _CHUNK = 1 << 18
 
@@ -40,7 +40,7 @@ Put = Callable[[int, TarEntry, Iterator[bytes]], None]
 
 @dataclass(frozen=True)
 class Recorded:
-    """Something that travelled: what it is, a file's SHA-256 or a link's text, whether it is executable."""
+    """An uploaded path: its kind, a file's SHA-256 or a link's text, and whether it is executable."""
 
     kind: EntryKind
     content: bytes = b""
@@ -49,7 +49,7 @@ class Recorded:
 
 @dataclass
 class Snapshot:
-    """What travelled by its path, and what was left out, with the reason."""
+    """The uploaded files by path, and the paths that were left out, with the reason."""
 
     found: dict[bytes, Recorded] = field(default_factory=dict)
     left_out: list[tuple[bytes, str]] = field(default_factory=list)
@@ -78,7 +78,7 @@ def take_snapshot(rules: ProjectRules, put: Put) -> Snapshot:
 
 
 def denied_files(root: int, rules: ProjectRules) -> set[Identity]:
-    """Which files and directories are at paths that the policy denies, by device and number."""
+    """The files and directories at paths that the policy denies, by device and number."""
     found: set[Identity] = set()
     for path in rules.denied:
         parent, _, name = path.rpartition(b"/")
@@ -114,7 +114,7 @@ def _gather(above: int, name: bytes, path: bytes, rules: ProjectRules, found: se
 
 
 def layer_of(folder: bytes) -> int:
-    """Which layer has the files of a directory."""
+    """The number of the layer with a directory's files."""
     return hashlib.sha256(folder).digest()[0] % LAYERS
 
 
@@ -142,7 +142,7 @@ class _Walk:
             self._visit(directory, name, inner, depth)
 
     def _visit(self, directory: int, name: bytes, path: bytes, depth: int) -> None:
-        """A name in an open directory, or what is shown below it."""
+        """A name in an open directory, or the visible paths below it."""
         if self._rules.shows(path):
             self._add_name(directory, name, path, depth)
         elif self._rules.leads_to_shown(path):
@@ -158,7 +158,7 @@ class _Walk:
             self._visit(directory, name, inner, depth)
 
     def placeholder(self) -> None:
-        """What something else is mounted on in the Pod is there, and empty, whether it is here or not."""
+        """Add each path on which the Pod mounts something else, empty, whether it exists here or not."""
         for path, mount in self._rules.covered():
             kind = EntryKind.FILE if mount.file else EntryKind.DIRECTORY
             empty = hashlib.sha256().digest() if mount.file else b""

@@ -70,7 +70,7 @@ class ProjectTransfer:
         return _reason_lines("was not sent", self._image.snapshot.left_out)
 
     def download(self, running: JobRun) -> list[str]:
-        """Apply what the command wrote; say what was not applied. Raise SandwrightError where nothing was."""
+        """Apply the command's changes; list those not applied. Raise SandwrightError if none was."""
         if not self._rules.writes:
             return []
         with ExitStack() as stack:
@@ -122,7 +122,7 @@ def _scratch(what: str) -> Iterator[Path]:
 
 
 def _fetch_changes(running: JobRun, archive: IO[bytes]) -> list[str]:
-    """Have the container beside the sandbox tell what was changed. A connection that breaks is made again."""
+    """Have the container beside the sandbox list the changes. A broken connection is made again."""
     for attempt in reversed(range(_ATTEMPTS)):
         archive.seek(0)
         archive.truncate()
@@ -135,7 +135,7 @@ def _fetch_changes(running: JobRun, archive: IO[bytes]) -> list[str]:
             time.sleep(_PAUSE)
     lines = words.decode(errors="replace").splitlines()[:_TOLD]
     if status not in (0, INCOMPLETE):
-        raise HostError(f"the Pod can't tell what was changed: {'; '.join(lines)}")
+        raise HostError(f"the Pod can't list the changes: {'; '.join(lines)}")
     archive.seek(0)
     return [f"did not come back: {each}" for each in lines]
 
@@ -149,7 +149,7 @@ def _request_changes(running: JobRun, archive: IO[bytes]) -> tuple[int, bytes]:
             if channel == channels.STDOUT:
                 archive.write(data)
                 if archive.tell() > MOST:
-                    raise HostError(f"what the Pod sends is more than {MOST} bytes")
+                    raise HostError(f"the Pod sends more than {MOST} bytes")
             elif channel == channels.STDERR:
                 words = (words + data)[:_MOST_WORDS]
             elif channel == channels.STATUS:
@@ -163,7 +163,7 @@ def _keep_conflicts(applied: Applied, unpacked: Path, name: str) -> list[str]:
         return []
     destination = clusters_directory("travel") / f"{name}{KEPT}"
     unpacked.rename(destination)
-    return [f"what the command wrote there is in {destination}"]
+    return [f"the command's files from there are in {destination}"]
 
 
 def _report_lines(changes: ReturnedChanges, applied: Applied) -> list[str]:

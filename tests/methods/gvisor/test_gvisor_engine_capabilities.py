@@ -24,7 +24,7 @@ def test_what_is_needed_is_left(needed: str) -> None:
 
 @given(st.sets(st.frozensets(st.sampled_from(LETTERS[:8]), max_size=4), min_size=1, max_size=4))
 def test_nothing_more_can_go(ways: set[frozenset[str]]) -> None:
-    """Where there are several ways to work, one of them is left, and no part of it works."""
+    """If there are several sufficient sets, one of them is left, and no part of it is sufficient."""
 
     def works(held: tuple[str, ...]) -> bool:
         return any(way <= set(held) for way in ways)

@@ -1,4 +1,4 @@
-"""What is rendered for gVisor in a container: rights, filter, places, what sessions have in common."""
+"""The artifacts of gVisor in a container: rights, filter, paths, and the part that sessions share."""
 
 from __future__ import annotations
 

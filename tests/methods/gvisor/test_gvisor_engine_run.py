@@ -47,7 +47,7 @@ ENGINES = [
 ]
 LIMIT = 60.0
 under_docker = pytest.mark.parametrize("host", ENGINES[:1], indirect=True, scope="module")
-"""What the session program does by itself, under whichever engine: tried under one."""
+"""The session program's own behaviour, the same under every engine: tried under one."""
 under_podman = pytest.mark.parametrize(
     "host", representative(ENGINES, "podman"), indirect=True, scope="module"
 )
@@ -212,7 +212,7 @@ def test_what_the_outer_container_is_given(sandbox: Sandbox) -> None:
 
 
 def _kernel_of(first: int) -> dict[str, list[str]]:
-    """What /proc says of gVisor's kernel, a process below the container's first one."""
+    """The fields of /proc/PID/status of gVisor's kernel, a process below the container's first one."""
     waiting = [first]
     while waiting:
         pid = waiting.pop()

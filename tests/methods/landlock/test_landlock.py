@@ -39,7 +39,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Lin
 
 WAIT = 90
 LACKING = ("filesystem.protect", "filesystem.attributes", "process.kernel")
-"""What every policy for it has to accept."""
+"""The gaps that every policy for landlock has to accept."""
 ACCEPTED = [f"{{feature: {name}, method: landlock, reason: a test}}" for name in LACKING]
 POLICY = f"""\
 schema: 1
@@ -543,7 +543,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_it_comes_second_and_is_not_weaker(tmp_path: Path) -> None:
-    """What bubblewrap would hold and landlock can't is refused, whichever of the two starts here."""
+    """A feature that bubblewrap has and landlock lacks is refused, whichever of the two starts here."""
     text = PLAIN.replace("method: landlock\n", "methods: [bwrap, landlock]\n", 1)
     policy = resolver(text, tmp_path / "project")(())
     assert policy.methods == ("bwrap", "landlock")

@@ -45,7 +45,7 @@ def _policy(project: Project, shown: Path, more: str = "") -> None:
 
 
 def _inside(project: Project, script: str, *words: str) -> dict[str, object]:
-    """What a script prints that has the functions of INSIDE."""
+    """The output of a script that has the functions of INSIDE."""
     (project.root / "inside.py").write_text(f"import time\nfrom own_sockets import *\n{script}")
     ended = project.run(interpreters.INSIDE, "inside.py", *words, options=("--trust-policy",))
     assert ended.returncode == 0, ended.stderr.decode()
@@ -193,7 +193,7 @@ def test_a_listed_one_is_reached_and_no_other(project: Project, shown: Path, hos
 
 
 def test_another_sandbox_in_the_same_project_is_another(project: Project, shown: Path) -> None:
-    """What one of them has bound the other doesn't reach."""
+    """A socket that one of them has bound is unreachable for the other."""
     assert shown.exists()
     (project.root / "serve.py").write_text(
         "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.bind('served')\ns.listen()\n"

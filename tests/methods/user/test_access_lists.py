@@ -44,7 +44,7 @@ def test_what_is_written_is_read(acl: AccessList) -> None:
 
 
 def _may(acl: AccessList) -> dict[tuple[str, int], int]:
-    """What each may do, with the mask."""
+    """The permissions of each entry, with the mask."""
     mask = 7 if acl.mask is None else acl.mask
     users = {("user", uid): given & mask for uid, given in acl.users.items()}
     groups = {("group", gid): given & mask for gid, given in acl.groups.items()}
@@ -100,7 +100,7 @@ def test_a_tree_is_shared_and_taken_back(tmp_path: Path) -> None:
 
 
 def test_links_and_second_names_lead_nowhere(tmp_path: Path) -> None:
-    """Whoever worked in the tree may have put them there, and who shares it may be root."""
+    """A user of the tree may have put them there, and its sharer may be root."""
     outside = tmp_path / "outside"
     outside.write_text("secret")
     tree = tmp_path / "tree"

@@ -44,7 +44,7 @@ def test_nothing_is_done_before_a_yes(made: Callable[[], Project]) -> None:
     said = project.sandwright("run", "--", "true")
     assert said.returncode == 125
     assert (
-        f"{project.root} has no account here; `sandwright account-setup` shows what makes one" in said.stderr
+        f"{project.root} has no account here; `sandwright account-setup` shows how to make one" in said.stderr
     )
 
 

@@ -1,4 +1,4 @@
-"""What `user` renders: the words of its plan are steps that its program knows.
+"""The artifacts of `user`: the words of its plan are steps that its program knows.
 
 Tests of methods/user/launch.py.
 """

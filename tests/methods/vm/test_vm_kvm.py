@@ -239,7 +239,7 @@ def test_what_it_does_not_carry_is_refused(text: str, refused: str, tmp_path: Pa
 
 
 def test_the_trial_decides_and_ends_in_time() -> None:
-    """Where KVM doesn't work it says so; where it does, all of this ran with a real start."""
+    """Without working KVM the preflight says so; with it, a real start has succeeded."""
     begun = time.monotonic()
     found = VmKvm().preflight(collect_host())
     assert time.monotonic() - begun < 60

@@ -162,7 +162,8 @@ for port in ({closed}, 9):
 
 @LANDLOCK
 def test_each_direction_ends_for_itself(form: str, tmp_path: Path) -> None:
-    """Who has said all still hears; who has heard all still says. Nobody is there: that is told, too."""
+    """A side that has sent all still receives, and the other way round. Without a server, the client is
+    told."""
     heard: list[bytes] = []
 
     def serve(end: socket.socket) -> None:

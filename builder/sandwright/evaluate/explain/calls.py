@@ -1,4 +1,4 @@
-"""What a rendered filter answers to a system call: a BPF program, or the JSON that engines read."""
+"""Answers of a rendered filter to a system call: of a BPF program, or of the JSON that engines read."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def of_bpf(content: bytes, file: str) -> Calls:
 
 @functools.lru_cache(maxsize=8)
 def _bpf_answers(content: bytes, file: str) -> Callable[[SystemCall], Action]:
-    """What a program answers: all renderings of a profile have it, and are asked about the same calls."""
+    """The answers of a program: all renderings of a profile share it, and are asked about the same calls."""
     program = read_program(content, file=file)
     return functools.lru_cache(maxsize=4096)(lambda call: run_program(program, call))
 
@@ -82,7 +82,7 @@ def of_json(content: bytes, file: str, *, caps: Collection[str] = (), listener: 
 
 @functools.lru_cache(maxsize=8)
 def _filter_of_json(content: bytes, file: str, caps: frozenset[str], machine: Architecture) -> SeccompFilter:
-    """What an engine makes of a profile: several artifacts name the same one, and so do all renderings."""
+    """The filter that an engine makes of a profile: several artifacts and all renderings name the same."""
     return resolve(load_profile_json(content, file), arch=machine, caps=caps)
 
 

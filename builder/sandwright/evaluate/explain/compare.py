@@ -39,7 +39,7 @@ class ComparedMethod:
 Decision = Literal["allow", "deny"]
 
 Status = Literal["agrees", "stricter", "looser", "disagrees", "refused", "not asked"]
-"""How an answer relates to the policy's.
+"""The relation of an answer to the policy's.
 
 `agrees`: the same. `stricter`: denied although the policy allows it, and known to be. `looser`: allowed
 although the policy denies it; the policy accepts that, or it is a known difference of the method.
@@ -195,7 +195,7 @@ class MethodQuestions:
 
 @dataclass(frozen=True)
 class _ReadMethod:
-    """What a method's artifacts were read back to, None where they can't be.
+    """A method with its artifacts read back, None where they can't be.
 
     `refusal` says why rendering refuses the policy, `findings` what it says of it by feature.
     """
@@ -229,7 +229,7 @@ class _Asking:
     arch: str
 
     def row(self, method: ComparedMethod, read: _ReadMethod) -> Row:
-        """What a method answers: what its artifacts were read back to is asked."""
+        """The row of a method: the model of its artifacts answers the question."""
         declared = support(self.policy, method.declaration, self.question)
         blank = Row(method.name, None, "not asked", "", declared.level, declared.reason)
         blank = replace(blank, arch=self.arch) if self.question.kind == "syscall" else blank
@@ -281,7 +281,7 @@ class _Asking:
         return replace(row, status="looser" if reason else "disagrees", reason=reason or row.reason)
 
     def _deciding_source(self, verdict: MethodVerdict) -> PolicySource:
-        """Where the policy says what the deciding rule stands for; else where it decides itself."""
+        """The source of the deciding rule in the policy; without one, that of the policy's own answer."""
         rules = self.policy.filesystem.tree.at(verdict.target) if verdict.target else []
         if rules:
             return max(rules, key=lambda rule: rule.strength).source
@@ -291,7 +291,7 @@ class _Asking:
 def _render_findings(
     policy: ResolvedPolicy, declaration: Declaration
 ) -> tuple[str, dict[str, RenderFinding]]:
-    """Why rendering refuses the policy, empty when it does not, and what it says of it by feature."""
+    """The reason why rendering refuses the policy, empty without one, and its findings by feature."""
     try:
         return "", {each.use.feature: each for each in check_expressible(policy, declaration)}
     except RenderError as error:

@@ -1,4 +1,4 @@
-"""A sandbox of mounts and namespaces as its artifacts describe it, and what it answers."""
+"""A sandbox of mounts and namespaces as its artifacts describe it, and its answers."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Calls = Callable[[Asked, str], MethodVerdict]
 
 
 NOT_STARTED = "the launcher does not start once it does"
-"""Why a path is denied that could be read, were it there."""
+"""The reason to deny a path that could be read if it existed."""
 
 _OF_IMAGES = frozenset(("bin", "etc", "lib", "lib32", "lib64", "libx32", "sbin", "usr", "var"))
-"""What every image has at its root."""
+"""The directories that every image has at its root."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Enclosure(ReadBack):
                 return MethodVerdict(allowed=False, because=because, target=link)
         access = mounts.access(question.path)
         if access.mount is None and question.image and question.kind != "write":
-            return MethodVerdict(allowed=True, because="what the image has there is seen")
+            return MethodVerdict(allowed=True, because="the image's own files are visible there")
         if access.mount is None:
             because = "the root is the image's, read-only: no file of the host appears there"
             return MethodVerdict(allowed=False, because=because)
@@ -125,12 +125,12 @@ class Enclosure(ReadBack):
         return MethodVerdict(allowed, access.because, position, access.mount.target)
 
     def can_move(self, path: str, facts: HostFacts) -> bool | None:
-        """A mount point is not renamed, nor what lies in a directory that can't be written."""
+        """A mount point is not renamed, nor a path in a directory that can't be written."""
         mounts = self._on(facts)
         return mounts.access(path.rpartition("/")[0] or "/").writable and not mounts.is_target(path)
 
     def mount_over(self, path: str, facts: HostFacts) -> Mount | None:
-        """What decides on a path inside; None where the image's own files are."""
+        """The mount that decides on a path inside; None for a path among the image's own files."""
         return self._on(facts).access(path).mount
 
     def isolation(self) -> Isolation:
@@ -235,7 +235,7 @@ class Enclosure(ReadBack):
         """The reason for more than the policy allows: runtimes mount a /sys, which no rule has to mention."""
         unruled = question.kind == "read" and not policy.filesystem.tree.deciding(question.path)
         if unruled and self.root == "image" and is_inside(question.path, "/sys"):
-            return "the runtime brings /sys, read-only, without what every sandbox hides of it"
+            return "the runtime brings /sys, read-only, without the parts that every sandbox hides"
         return ""
 
     def _decide_variable(self, name: str) -> MethodVerdict:

@@ -40,12 +40,13 @@ _HARMLESS = (
     "http-request set-uri %[pathq]", "http-response ", "http-error ", "filter ", "default_backend ",
     "compression ", "no log", "http-reuse never", "http-request deny deny_status 503 unless ",
 )  # fmt: skip
-"""Lines that let no request through: they name sockets and variables, or change what has been let through."""
+"""Lines that let no request through: they name sockets and variables, or change allowed requests."""
 
 _USUAL: Mapping[str, bool] = {
     "req.hdr_cnt(host)": True, "req.hdr(host)": True, "req.hdrs": True, "ssl_fc_sni": True,
 }  # fmt: skip
-"""What holds of a request as a library writes it; everything else about its headers does not."""
+"""The conditions with a known value for a request that a library writes; those about its other headers are
+false."""
 
 
 class HttpRequest(NamedTuple):
@@ -76,7 +77,7 @@ class _Frontend:
 
 
 class Haproxy:
-    """A configuration, and what it answers to requests."""
+    """A configuration, and its answers to requests."""
 
     def __init__(self, text: str) -> None:
         """Raise DocumentError for a line of a frontend or backend that isn't known here."""
@@ -123,7 +124,7 @@ class Haproxy:
         return self._word_holds(frontend, "tools", request)
 
     def answer(self, request: HttpRequest) -> MethodVerdict:
-        """What a request comes to, and by which line."""
+        """The verdict on a request, with the line that decides."""
         frontend = self._hosts.get((request.host, request.port))
         if frontend is None:
             because = "the inspecting proxy has no such host"

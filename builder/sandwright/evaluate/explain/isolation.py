@@ -1,4 +1,4 @@
-"""What artifacts say of a sandbox apart from files, network and variables: namespaces, rights, devices."""
+"""Isolation apart from files, network and variables, read from artifacts: namespaces, rights, devices."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Isolation:
 
 
 def refuse_unknown(position: ArtifactPosition) -> DocumentError:
-    """The error for an unknown option or key: what it opens can't be said, so the artifact is not used."""
+    """The error for an unknown option or key: its effect is unknown, so the artifact is not used."""
     problem = Problem(
         position.line, position.column, "", f"{position.text!r} is unknown: the artifact is not used"
     )

@@ -1,4 +1,4 @@
-"""Where a method is known to differ from the policy, and why: the declaration, applied to one question.
+"""Known differences of a method from the policy, with the reason: the declaration, applied to one question.
 
 Differences listed here are not disagreements. All others are.
 """
@@ -94,7 +94,7 @@ def why_stricter(
     verdict: MethodVerdict,
     sandbox: ReadBack,
 ) -> str:
-    """Why a method denies what the policy allows; empty if unknown."""
+    """The reason why a method denies an access that the policy allows; empty if unknown."""
     for feature in features(policy, question):
         declared = declaration.of(feature)
         if declared.level == "stricter" and feature != "filesystem.protect":
@@ -151,7 +151,7 @@ def is_own(policy: ResolvedPolicy, question: Asked, verdict: MethodVerdict) -> s
 
 
 def _is_empty(private: PathRule, question: Asked) -> bool:
-    """Whether a private mount shows only what the sandbox makes there: not so in /proc and most of /dev."""
+    """Whether a private mount shows only the sandbox's own files: not so in /proc and most of /dev."""
     kernels = private.path.split("/")[1] in ("dev", "proc")
     return not kernels or is_inside(question.path, "/dev/shm")  # noqa: S108 - a name only
 
@@ -159,7 +159,7 @@ def _is_empty(private: PathRule, question: Asked) -> bool:
 def why_looser(
     policy: ResolvedPolicy, question: Asked, findings: Mapping[str, RenderFinding], sandbox: ReadBack
 ) -> str:
-    """Why a method allows what the policy denies; empty if unknown."""
+    """The reason why a method allows an access that the policy denies; empty if unknown."""
     for feature in features(policy, question):
         found = findings.get(feature)
         if found and found.kind == "partly":

@@ -1,4 +1,4 @@
-"""The policy's own answer, before any method: what every artifact is compared with."""
+"""The policy's own answer, before any method: the one that every artifact is compared with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads `launch.plan` back: what a launcher does, and where that stands."""
+"""Reads `launch.plan` back: the launcher's actions, and their positions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ReadPlan:
         return self.words.get(name, ())
 
     def passing(self) -> Passing:
-        """Which variables of the host are passed on, and which never."""
+        """The variables of the host that are passed on, and those that never are."""
         return Passing(dict(self.words_of("passed")), dict(self.words_of("never")))
 
     def settings(self, name: str) -> dict[str, ArtifactPosition]:

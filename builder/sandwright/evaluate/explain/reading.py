@@ -1,4 +1,4 @@
-"""What a method's artifacts are read back to: something that answers questions like the sandbox would."""
+"""Artifacts of a method, read back to a model that answers questions as the sandbox would."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ReadBack(ABC):
         return None
 
     def why_stricter(self, policy: ResolvedPolicy, question: Asked) -> str | None:  # noqa: ARG002
-        """The reason for denying what the policy allows; empty if unknown, None for the reasons of mounts."""
+        """The reason to deny an access that the policy allows; empty if unknown, None for those of mounts."""
         return None
 
     def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:  # noqa: ARG002

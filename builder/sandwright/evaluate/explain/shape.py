@@ -1,4 +1,4 @@
-"""The keys and values of a document that a reader knows: what another one opens can't be said."""
+"""The keys and values of a document that a reader knows: the effect of any other is unknown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Each:
 
 
 Shape = Mapping[str, "Shape"] | OneOf | Each | None
-"""The keys of an object, each with the shape of its value; None for whatever is there."""
+"""The keys of an object, each with the shape of its value; None for any value."""
 
 
 def keys(*names: str) -> dict[str, Shape]:

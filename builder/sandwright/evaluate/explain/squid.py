@@ -32,7 +32,7 @@ GATEWAY, STRANGER = "192.0.2.1", "192.0.2.2"
 """The host's address in the sandbox's network, and that of another machine: no clients."""
 
 PLACE = ProxyPlace(log="/run/proxy/access.log", cache_log="/run/proxy/cache.log", errors="/run/proxy/errors")
-"""Where a proxy could run: the allowed requests don't depend on it."""
+"""A possible place of a proxy: the allowed requests do not depend on it."""
 _OF_HOSTS = frozenset(("dstdomain", "dstdom_regex"))
 _JOINED = frozenset(("any-of", "all-of"))
 
@@ -61,7 +61,7 @@ class _Rule:
 
 @dataclass(frozen=True)
 class ProxyRequest:
-    """A request. `address` is what the host's name leads to, where that is known; `scheme` that of its URL.
+    """A request. `address` is the known address of the host's name, if any; `scheme` that of its URL.
 
     The scheme of CONNECT is none of squid's.
     """
@@ -122,10 +122,10 @@ class _HostLists:
 
 
 class Squid:
-    """A configuration, and what it answers to CONNECT."""
+    """A configuration, and its answers to CONNECT."""
 
     def __init__(self, text: str, *, file: str = FILE, client: str = CLIENT) -> None:
-        """`client` is the sandbox's address, or what stands for it.
+        """`client` is the sandbox's address, or its placeholder.
 
         Raise DocumentError for a line, or a kind of list, that isn't known here.
         """
@@ -168,7 +168,7 @@ class Squid:
         return self.answer(ProxyRequest(host, port))
 
     def answer(self, query: ProxyRequest) -> MethodVerdict:
-        """What a request comes to, and by which line."""
+        """The verdict on a request, with the line that decides."""
         request = _Matched(query, self._hosts.matching(query.host))
         for rule in self._rules:
             if all(self._acl_holds(name, request) for name in rule.lists):
@@ -300,7 +300,7 @@ def _parse_network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network |
 
 
 def through_proxy(sandbox: ReadBack, policy: ResolvedPolicy, question: Asked) -> MethodVerdict:
-    """What the proxy answers: that of the method's own artifacts, or the one that a session starts."""
+    """The verdict of the proxy in the method's own artifacts, or of the one that a session starts."""
     if policy.network.opened(question.host, question.port):
         return inspected(policy, question)
     position = sandbox.through_proxy(question.host, question.port)
@@ -312,7 +312,7 @@ def through_proxy(sandbox: ReadBack, policy: ResolvedPolicy, question: Asked) ->
 
 
 def inspected(policy: ResolvedPolicy, question: Asked) -> MethodVerdict:
-    """What the inspecting proxy of a session answers: to a request, or whether it has the host at all."""
+    """The verdict of a session's inspecting proxy on a request, or on whether it has the host at all."""
     proxy = Haproxy(haproxy_configuration(policy, "/authorities.pem"))
     if question.kind == "request":
         request = HttpRequest(question.host, question.port, question.name, question.target)
@@ -324,7 +324,7 @@ def inspected(policy: ResolvedPolicy, question: Asked) -> MethodVerdict:
 
 
 def _filtered_verdict(policy: ResolvedPolicy, question: Asked, verdict: MethodVerdict) -> MethodVerdict:
-    """What the filter of MCP messages answers to a request that the proxy lets through."""
+    """The verdict of the filter of MCP messages on a request that the proxy lets through."""
     opened = policy.network.opened(question.host, question.port)
     for host in filter_rules(policy):
         if opened and host.name == opened.name and host.passes(question.target, question.call):

@@ -14,7 +14,7 @@ _SPELLINGS = frozenset((
     r"^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)*[a-z]([a-z0-9-]*[a-z0-9])?$", r"^([0-9]+\.){3}[0-9]+$",
     r"^\[[0-9a-f:.]+\]$",
 ))  # fmt: skip
-"""How names and addresses are spelled: lists that name no host."""
+"""The patterns for the spelling of names and addresses: lists that name no host."""
 
 _KNOWN = frozenset((
     # Where it listens, and what it writes: none of it lets a request through
@@ -35,11 +35,11 @@ _CONSTANT = frozenset((
     "always_direct allow all", "relaxed_header_parser off", "uri_whitespace deny", "check_hostnames on",
     "allow_underscore off", "proxy_protocol_access allow sw_relay", "proxy_protocol_access deny all",
 ))  # fmt: skip
-"""Lines that would change what a client can do if they said something else."""
+"""Lines that would change a client's rights if they said something else."""
 
 
 _LISTENS = re.compile(r"http_port (SW-LISTEN|[0-9a-f.:\[\]]+):[0-9]+( require-proxy-header)?")
-"""SW-LISTEN stands for what each start brings (`sandwright.render.proxyfacts`)."""
+"""SW-LISTEN stands for the values of each start (`sandwright.render.proxyfacts`)."""
 
 
 def is_known_line(line: str) -> bool:
@@ -49,7 +49,7 @@ def is_known_line(line: str) -> bool:
 
 
 def is_known_value(kind: str, value: str) -> bool:
-    """Whether a value means here what it means to squid: `.name` is a name with all below it, `1-9` ports."""
+    """Whether a value means here the same as to squid: `.name` is a name with all below it, `1-9` ports."""
     match kind:
         case "dstdomain":
             return not value.startswith(".")

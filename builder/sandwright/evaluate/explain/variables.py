@@ -63,7 +63,7 @@ def _line_number(text: str, position: int) -> int:
 
 
 def passed_variables(rows: dict[str, list[Words]]) -> Passing:
-    """Which variables of the host are passed on, and which never."""
+    """The variables of the host that are passed on, and those that never are."""
     return Passing(dict(rows["passed"][0]), dict(rows["never"][0]))
 
 

@@ -51,7 +51,7 @@ BY_RUN = "`sandwright run` reads the messages; no artifact decides"
 
 
 def position_in(document: Document, path: Path, text: str, *, below: Path = ()) -> ArtifactPosition:
-    """Where a value of a document stands; its rule is named from `below` on."""
+    """The position of a value in a document; its rule is named from `below` on."""
     line, column = document.position((*below, *path))
     return ArtifactPosition(document.file, f"{field_name(path)}: {text}", line, column)
 
@@ -62,11 +62,11 @@ def words_in(content: bytes) -> list[str]:
 
 
 IS_SET = "it is set"
-"""Why a variable is there whose value is not the host's."""
+"""The reason for a variable whose value is not the host's."""
 
 
 class MethodVerdict(NamedTuple):
-    """What an artifact decides.
+    """The decision of an artifact.
 
     `allowed` is None when it decides nothing of this kind, and `because` says why. `position` is the
     deciding rule; `target` the path of the host that it is about, by which the policy's own rule is found.

@@ -1,4 +1,4 @@
-"""Makes rules: `allow`, `deny`, and the forms that change what these do inside them."""
+"""Makes rules: `allow`, `deny`, and the forms that change their effect inside them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sandwright.evaluate.sbpl.rule import Modifier, Rule
 from sandwright.evaluate.sbpl.vocabulary import Action, ModifierKind, vocabulary
 
 NO_OP = symbol("no-op")
-"""What operations are bound to that macOS no longer has and still takes."""
+"""The value of operations that macOS has removed but still accepts in profiles."""
 
 MAX_PATTERN_DATA = (1 << 16) - 1
 """Bytes of patterns in one rule: more do not compile on macOS (NixOS/nix#4119)."""
@@ -41,7 +41,7 @@ class OperationValue:
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """What a `with-filter`, `with-modifier` or `with-operations` adds to the rules made inside it."""
+    """The value that a `with-filter`, `with-modifier` or `with-operations` adds to the rules inside it."""
 
     kind: Kind
     value: Value
@@ -58,7 +58,7 @@ class Actions:
         self._outer: list[list[Rule]] = []
 
     def special_forms(self) -> dict[Symbol, SpecialForm]:
-        """The forms that change what `allow` and `deny` do, and `debug`, which does nothing."""
+        """The forms that change the effect of `allow` and `deny`, and `debug`, which does nothing."""
         return {
             symbol("with-filter"): self._with("filter"),
             symbol("with-modifier"): self._with("modifier"),
@@ -68,7 +68,7 @@ class Actions:
         }
 
     def recover(self) -> None:
-        """Leave whatever forms an expression that failed was inside of."""
+        """Leave all forms around an expression that failed."""
         self._around = []
         if self._outer:
             self.rules = self._outer[0]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from sandwright.evaluate.sbpl.regex import END, RegexProgram, compile_regex, members
 
 MAX_STATES = 4_000
-"""How many states are kept; then the automaton forgets them and begins anew."""
+"""The number of states that are kept; then the automaton forgets them and begins anew."""
 
 
 class State(dict[str, "State"]):

@@ -1,4 +1,4 @@
-"""What `sandwright sbpl-eval` answers, one question or a batch, as text and as JSON.
+"""The output of `sandwright sbpl-eval`, for one question or a batch, as text and as JSON.
 
 Pure: the command line reads the profile, prints what comes back, and turns errors into exits.
 """

@@ -48,7 +48,7 @@ class _Singleton:
 
 
 NIL: Final = _Singleton("()")
-"""The empty list; also what a form gives that has nothing to give, as `if` without its branch."""
+"""The empty list; also the value of a form without a result, as `if` without its branch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def write_datum(value: Value) -> str:
 
 
 def _written_list(rest: Value) -> Iterator[Value]:
-    """What a list is written with: its elements, and the text between them."""
+    """The parts of a written list: its elements, and the text between them."""
     before = "("
     while isinstance(rest, Pair):
         yield _Verbatim(before)

@@ -72,7 +72,7 @@ class _Level:
 
 
 class _Chain:
-    """What decides one operation: the ranked rules and what holds when none matches."""
+    """The decisions for one operation: the ranked rules, and the fallback when none matches."""
 
     def __init__(self, name: str, levels: tuple[_Level, ...]) -> None:
         self.follows = name not in _NO_FOLLOW
@@ -107,7 +107,7 @@ class _Chain:
 
 
 def _ending(name: str, level: _Level) -> SbplDecision | None:
-    """What decides when no filtered rule of a level does; None: the parent."""
+    """The decision of a level when none of its filtered rules matches; None: the parent decides."""
     if level.unfiltered is not None:
         return SbplDecision(
             level.unfiltered.action, "unfiltered rule", name, level.operation.name, level.unfiltered
@@ -213,7 +213,7 @@ class Evaluator:
 
 
 def canonical_operation(operation: str) -> str:
-    """The name of an operation or of what an alias stands for. Raise UsageError for an unknown one."""
+    """The name of an operation or of an alias's target. Raise UsageError for an unknown one."""
     found = vocabulary().operations.get(operation)
     if found is None:
         raise UsageError(f"there is no operation {operation!r}{nearest(operation, vocabulary().operations)}")

@@ -1,4 +1,4 @@
-"""What can be wrong with a profile."""
+"""Errors in a profile."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SbplFault(Exception):
     """An error while a profile ran; the caller that knows the form adds the position."""
 
     def __init__(self, message: str, span: Span | None = None) -> None:
-        """`span` is the form at fault, if the one who raises knows it."""
+        """`span` is the form at fault, if it is known where the error is raised."""
         self.message = message
         self.span = span
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Filters as values: what a rule looks at, and whether a request has it."""
+"""Filters as values: the property that a rule tests, and whether a request has it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sandwright.evaluate.sbpl.request import SbplRequest
 from sandwright.evaluate.sbpl.source import Span
 
 MAX_NESTING = 100
-"""How deep filters may nest in each other."""
+"""The limit on the nesting of filters."""
 
 
 class How(enum.Enum):
@@ -59,7 +59,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Test(_Shown):
-    """One comparison. `name` is the filter's, `key` what it looks at, `span` the form that made it."""
+    """One comparison. `name` is the filter's, `key` the tested property, `span` the form that made it."""
 
     name: str
     key: str
@@ -77,7 +77,7 @@ class All(_Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Any(_Shown):
-    """`require-any`, which is also what several filters of one rule mean."""
+    """`require-any`, which is also the meaning of several filters in one rule."""
 
     filters: tuple[Filter, ...]
 
@@ -93,7 +93,7 @@ Filter = Test | All | Any | Not
 
 
 def matches(tested: Filter, request: SbplRequest) -> bool:
-    """Whether a request has what a filter asks for."""
+    """Whether a request matches a filter."""
     match tested:
         case Test():
             return test_matches(tested, request)
@@ -108,7 +108,7 @@ def matches(tested: Filter, request: SbplRequest) -> bool:
 
 
 def test_matches(test: Test, request: SbplRequest) -> bool:
-    """Whether a request passes one test. What the request does not have, passes none."""
+    """Whether a request passes one test. A property that the request lacks passes none."""
     match test.how:
         case How.LITERAL | How.SUBPATH | How.PREFIX | How.REGEX:
             assert isinstance(test.value, str)
@@ -136,7 +136,7 @@ def test_matches(test: Test, request: SbplRequest) -> bool:
 
 
 def text_matches(how: How, value: str, text: str) -> bool:
-    """Compare text with a pattern's value. A subpath is the path itself and what lies below it."""
+    """Compare text with a pattern's value. A subpath is the path itself and all paths below it."""
     match how:
         case How.LITERAL:
             return text == value

@@ -1,4 +1,4 @@
-"""What the linter finds, and what it looks at."""
+"""Findings of the linter, and its input."""
 
 from __future__ import annotations
 
@@ -64,6 +64,6 @@ Check = Callable[[LintedProfile], Iterator[SbplFinding]]
 
 @functools.cache
 def lint_data() -> Mapping[str, Any]:
-    """What the checks look for by name: `seatbelt/lint.json`."""
+    """The names that the linter's checks look for: `seatbelt/lint.json`."""
     data: Mapping[str, Any] = data_json("seatbelt", "lint.json")
     return data

@@ -52,7 +52,7 @@ def _if(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormRes
 
 
 def _define(machine: Machine, form: Pair, environment: SchemeEnvironment) -> FormResult:
-    """`define`. Like TinyScheme it takes no notice of what follows the expression, as Apple writes once."""
+    """`define`. Like TinyScheme it ignores anything after the expression, as Apple writes once."""
     target, *body = _operands(form, 1)
     if isinstance(target, Pair):
         name = target.car

@@ -12,7 +12,7 @@ from sandwright.evaluate.sbpl.source import SourceFile
 from sandwright.resources import data_path
 
 APPROXIMATE = " (approximate)"
-"""How the names of the system profiles end that we wrote ourselves, from facts."""
+"""The suffix of the system profiles that we wrote ourselves, from facts."""
 
 STAND_INS = frozenset({"system.sb", "bsd.sb"})
 """The system profiles for which we have approximations."""

@@ -1,4 +1,4 @@
-"""Finds what wants a given text: by literal, by directory, by prefix and by regex, in one walk over the text.
+"""Finds the patterns that match a text: by literal, directory, prefix and regex, in one walk over the text.
 
 Paths are walked name by name. A place in the walk knows which directories have been passed and in which state
 the automaton of all regexes is. What a name leads to is worked out once and remembered, and so are the places
@@ -15,7 +15,7 @@ from sandwright.evaluate.sbpl.regex import compile_regex
 from sandwright.evaluate.sbpl.request import SbplRequest
 
 MAX_STEPS = 50_000
-"""How many names are remembered with the places they lead to; then all are forgotten."""
+"""The number of names that are remembered with their targets; then all are forgotten."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

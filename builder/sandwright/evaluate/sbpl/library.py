@@ -1,4 +1,4 @@
-"""What `version` brings: operations, filters, modifiers, actions, parameters, imports."""
+"""The library that `version` brings: operations, filters, modifiers, actions, parameters, imports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sandwright.evaluate.sbpl.source import SourceFile, Span, octets, readable
 from sandwright.evaluate.sbpl.vocabulary import nearest, vocabulary
 
 IMPORT_DIRECTORIES = ("/System/Library/Sandbox/Profiles", "/usr/share/sandbox")
-"""Where macOS looks for a profile that is imported by a relative name."""
+"""The directories that macOS searches for a profile that is imported by a relative name."""
 
 READ_AS_FIRST = (2, 3)
 """Versions of the language in Apple's profiles; their other meanings are not documented."""
@@ -55,7 +55,7 @@ def no_imports(name: str, directories: Sequence[str]) -> SourceFile | None:  # n
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """An import that was found: the name it was asked for by, and the name of what was found."""
+    """An import that was found: the requested name, and the name of the file."""
 
     name: str
     file: str
@@ -96,11 +96,11 @@ class Library:
         self._trace: str | None = None
 
     def install_stub(self) -> None:
-        """Bind what there is before `version` is called."""
+        """Bind the names that exist before `version` is called."""
         self.environment.values[symbol("version")] = Procedure("version", self._set_version, 1, 1)
 
     def explain(self, error: ProfileError) -> ProfileError:
-        """The error, saying also where its file was imported and what a misspelt name may mean.
+        """The error, with the positions of its file's imports, and a suggestion for a misspelt name.
 
         Nothing is quoted of an imported file, which may be anything that its reader can read: `/etc/shadow`.
         Whatever forms and imports the expression that failed was inside of are left.

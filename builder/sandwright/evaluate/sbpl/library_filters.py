@@ -50,7 +50,7 @@ class FilterProcedure(Procedure):
 
 
 def filter_procedures(machine: Machine) -> dict[str, Procedure]:
-    """All of them by name; what they make is charged to `machine`."""
+    """All of them by name; their results are charged to `machine`."""
     words = vocabulary()
     found: dict[str, Procedure] = {}
     for name, kind in words.filters.items():
@@ -103,7 +103,7 @@ def _test(name: str, kind: FilterKind, number: int, argument: Value, machine: Ma
 
 
 def _check_regex(name: str, pattern: str) -> int:
-    """Compile a regex to see that it does; give what that took."""
+    """Compile a regex to check it; give the cost."""
     try:
         program = compile_regex(pattern)
     except SbplFault as fault:

@@ -1,4 +1,4 @@
-"""Lint checks of what a profile lets a program reach, and of what it needs and does not get."""
+"""Lint checks of the paths and services in a program's reach, and of those that it needs and lacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sandwright.evaluate.sbpl.source import readable
 
 
 def _fixed_paths(rule: Rule) -> Iterator[tuple[Test, str, bool]]:
-    """The literal and subpath tests of a rule: each, its path, and whether it means what lies below."""
+    """The literal and subpath tests of a rule: each, its path, and whether it stands for all paths below."""
     for test in rule.tests():
         fixed = test.key == "path" and test.how in (How.LITERAL, How.SUBPATH)
         if fixed and isinstance(test.value, str) and test.value.startswith("/"):
@@ -94,7 +94,7 @@ def _lint_writable(subject: LintedProfile) -> Iterator[SbplFinding]:
 
 
 def _executable_by_host(subject: LintedProfile, path: str, *, deep: bool) -> list[str]:
-    """What could be written at or below a path of a user's and would be run by programs outside."""
+    """Files that could be written at or below a user's path and that programs outside would run."""
     home = re.match(r"/Users/[^/]+", path)
     if home is None:
         return []
@@ -188,7 +188,7 @@ def _lint_secrets(subject: LintedProfile) -> Iterator[SbplFinding]:
 
 
 def _necessary(subject: LintedProfile) -> Iterator[SbplFinding]:
-    """What nearly every program needs, in a profile that denies by default and lets programs start."""
+    """Operations that nearly every program needs, for a profile that denies by default."""
     if subject.evaluator.decide_request("hid-control", SbplRequest()).allowed:
         return
     if not any(

@@ -37,7 +37,7 @@ def _ineffective_denies(subject: LintedProfile) -> Iterator[SbplFinding]:
 
 
 def _reopened(subject: LintedProfile, rule: Rule, child: Operation) -> Rule | None:
-    """A rule on a child operation that allows what a rule denies."""
+    """A rule on a child operation that allows a request which a rule denies."""
     for request in probes(rule.filters):
         decision = subject.evaluator.decide_request(child.name, request)
         if decision.allowed and decision.rule is not None and decision.level not in rule.operations:

@@ -17,7 +17,7 @@ from sandwright.evaluate.sbpl.source import Position, Span
 
 @dataclass(frozen=True)
 class SbplLimits:
-    """What a profile may use while it runs: far more than profiles do. Apple's largest takes 15,000 steps.
+    """Limits of a profile while it runs: far more than profiles use. Apple's largest takes 15,000 steps.
 
     `steps` counts evaluations and elements touched by built-in procedures, `depth` expressions that wait for
     another, `string` octets of one string, `rules` rules, `filters` the tests of one rule.

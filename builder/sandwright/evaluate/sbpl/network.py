@@ -11,7 +11,7 @@ from sandwright.evaluate.sbpl.errors import SbplFault
 
 @dataclass(frozen=True, slots=True)
 class AddressPattern:
-    """What `(remote tcp4 "localhost:80")` compares with. `port` None stands for every port.
+    """An address pattern such as `(remote tcp4 "localhost:80")`. `port` None stands for every port.
 
     `protocol` is ip, tcp or udp; `family` 4, 6 or None for both; without `host` only the protocol counts.
     """

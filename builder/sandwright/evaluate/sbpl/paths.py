@@ -44,7 +44,7 @@ FIRMLINKS = (
     "/usr/local",
     "/usr/share/snmp",
 )
-"""What lies on the data volume and is seen at the short path (macOS: /usr/share/firmlinks)."""
+"""The paths of the data volume that also appear at the short path (macOS: /usr/share/firmlinks)."""
 
 _FOLDED = {DATA_VOLUME + short: short for short in FIRMLINKS}
 _MAX_LINKS = 32
@@ -52,7 +52,7 @@ _DOTS = re.compile(r"/\.\.?(?:/|\Z)")
 
 
 class Resolved(NamedTuple):
-    """Where a path leads. `links` are the symbolic links walked through, in order."""
+    """The file that a path leads to. `links` are the symbolic links on the way, in order."""
 
     path: str
     links: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Links:
             self._heads.add(_first_component(path_of_link))
 
     def resolve(self, path: str, *, follow: bool) -> Resolved:
-        """Where an absolute path leads; its last part is a link to be followed, or not.
+        """Resolve an absolute path; with `follow` off, a link as its last component stays.
 
         A part below `/System/Volumes/Data` that has a firmlink is spelled the short way. Raise UsageError
         when links lead in circles.

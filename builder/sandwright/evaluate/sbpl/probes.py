@@ -1,4 +1,4 @@
-"""Makes up requests that a filter matches, so that the evaluator can be asked what becomes of them."""
+"""Makes up requests that a filter matches, to ask the evaluator about them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sandwright.evaluate.sbpl.regex import END, RegexProgram, compile_regex, mem
 from sandwright.evaluate.sbpl.request import SbplRequest
 
 MAX_PROBES = 50
-"""How many requests are made up for one rule."""
+"""The number of requests that are made up for one rule."""
 
 _NAME = "sandwright-probe"
 _AT_END = 1 << END
@@ -76,7 +76,7 @@ def _satisfying_tests(part: Filter) -> list[Test]:
 
 
 def _build_requests(tests: Sequence[Test]) -> Iterator[SbplRequest]:
-    """Requests that have what all tests ask for, with one value and then another for a path."""
+    """Requests that match all tests, with one value and then another for a path."""
     for deeper in (False, True):
         request = SbplRequest()
         values: dict[str, tuple[str, ...]] = {}
@@ -108,7 +108,7 @@ def _fill_request(
 
 
 def _matching_path(earlier: str | None, test: Test, *, deeper: bool) -> str:
-    """A path that a test matches, and also what asked for `earlier` if that is more special."""
+    """A path that a test matches, and `earlier` too if that is more special."""
     made = _matching_text(test, deeper=deeper)
     made = made if made.startswith("/") else f"/{_NAME}/{made}"
     if earlier is None:

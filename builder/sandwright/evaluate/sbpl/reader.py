@@ -19,7 +19,7 @@ MAX_SIZE = 4 * 1024 * 1024
 """Longest profile that is read, in bytes. The longest public one has 200 KiB."""
 
 MAX_NESTING = 500
-"""How deep lists may nest as written."""
+"""The limit on the nesting of lists as written."""
 
 _TOKEN = re.compile(
     r"""
@@ -73,7 +73,7 @@ def read_data(source: SourceFile) -> Iterator[Datum]:
 
 
 def one_line(span: Span) -> str:
-    """What stands in a span, on one line, without comments; strings stay as they are written."""
+    """The text of a span, on one line, without comments; strings stay as they are written."""
     piece = SourceFile(span.source.name, span.source.octets[span.start : span.end].encode("latin-1"))
     words: list[str] = []
     glued = True

@@ -16,10 +16,10 @@ from typing import Final
 from sandwright.evaluate.sbpl.errors import SbplFault
 
 MAX_POSITIONS = 20_000
-"""How many characters that match something one pattern may have."""
+"""The limit on a pattern's characters that match something."""
 
 MAX_COST = 2_000_000
-"""How many moves from one such character to others one pattern may have."""
+"""The limit on a pattern's moves from one such character to others."""
 
 _MAX_GROUPS: Final = 100
 

@@ -1,4 +1,4 @@
-"""What a process asks for: the resource of an operation."""
+"""A request of a process: the resource of an operation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DEVICES = {
     "/dev/fd": "DIRECTORY",
     "/dev/": "CHARACTER-DEVICE",
 }
-"""What lies in /dev, by how its path begins; the first that fits counts."""
+"""The kinds of files in /dev, by the beginning of the path; the first match counts."""
 
 _TRUTH = {"true": True, "yes": True, "1": True, "": True, "false": False, "no": False, "0": False}
 
@@ -217,7 +217,7 @@ def _parse_integer(text: str) -> int | None:
 
 
 def _below_mount(path: str) -> str:
-    """A path relative to its mount: below `/Volumes/NAME` what follows, else the path itself."""
+    """A path relative to its mount: below `/Volumes/NAME` the rest, else the path itself."""
     if not path.startswith("/Volumes/"):
         return path
     _, slash, rest = path[len("/Volumes/") :].partition("/")

@@ -1,4 +1,4 @@
-"""Rules: what a profile is, once it has run."""
+"""Rules: the result of running a profile."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Rule:
 
     @functools.cached_property
     def position(self) -> Position:
-        """Where the form that made it begins."""
+        """The position of the form that made the rule."""
         return self.span.position
 
     @functools.cached_property
@@ -59,7 +59,7 @@ class Rule:
 
     @functools.cached_property
     def expanded(self) -> str:
-        """The rule with everything computed: what it means, as a profile would write it."""
+        """The rule with everything computed: its meaning, as a profile would write it."""
         parts = [self.action, *self.operations, *map(write_filter, self.filters), *map(str, self.modifiers)]
         return readable(f"({' '.join(parts)})")
 

@@ -67,7 +67,7 @@ class Span(NamedTuple):
 
     @property
     def position(self) -> Position:
-        """Where it begins."""
+        """The position of the span's beginning."""
         return self.source.position(self.start)
 
     @property

@@ -1,4 +1,4 @@
-"""Decision tables: for each operation, the rules that can decide it, found by what they look at.
+"""Decision tables: for each operation, the rules that can decide it, found by the property that they test.
 
 The rules of an operation and of its parents form one order of precedence: those that name the operation
 itself come first, newest first, then those of its parent, up to the first operation with an unfiltered rule
@@ -78,7 +78,7 @@ def _spread_alternatives(filters: Sequence[Filter]) -> Iterator[Filter]:
 
 
 def _split_indexed(alternative: Filter) -> tuple[Test | None, Filter | None]:
-    """A test to index by, and what must hold besides. The cheapest kind of test is taken."""
+    """A test to index by, and the remaining condition. The cheapest kind of test is chosen."""
     if isinstance(alternative, Test):
         return (alternative, None) if alternative.how in _INDEXED else (None, None)
     if not isinstance(alternative, All):

@@ -38,7 +38,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class FilterKind:
-    """A filter. `key` names what it looks at, `pattern` how it compares text, if it does.
+    """A filter. `key` names the tested property, `pattern` the comparison of text, if there is one.
 
     `open` filters take the name of any constant, known to us or not.
     """
@@ -67,7 +67,7 @@ class ModifierKind:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """All names, each with what it means; aliases are spelled out, so each dict has every name that works."""
+    """All names, each with its meaning; aliases are spelled out, so each dict has every name that works."""
 
     operations: Mapping[str, Operation]
     filters: Mapping[str, FilterKind]

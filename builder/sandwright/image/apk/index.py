@@ -33,7 +33,7 @@ class IndexedPackage:
 
     @property
     def path(self) -> str:
-        """Where the package is in the archive."""
+        """The package's path in the archive."""
         return f"{self.directory}/{self.name}-{self.version}.apk"
 
     def __str__(self) -> str:

@@ -106,7 +106,7 @@ class ApkMirror:
         )
 
     def _fetch(self, path: str, size: int | None, take: Callable[[BinaryIO], _Got]) -> _Got:
-        """What `take` makes of a file of the first mirror that has it in a state that `take` accepts."""
+        """The result of `take` on a file of the first mirror that has it in a state that `take` accepts."""
         failures: list[FetchError | IntegrityError] = []
         for attempt in range(MIRROR_RETRIES.attempts):
             retry = False

@@ -56,7 +56,7 @@ class PrivateApk:
     def resolve(
         self, packages: Sequence[str], *, without: Iterable[Mapping[str, str]] = ()
     ) -> list[tuple[str, str]]:
-        """Name and version of what apk installs into an empty system for these packages to work.
+        """Names and versions of the packages that apt installs into an empty system for these to work.
 
         `without` are the index' paragraphs of packages that are taken to be there. Raise LockError when
         that can't be.

@@ -1,4 +1,4 @@
-"""The archive of what a definition adds to its base or packages: directories, links, files.
+"""The archive of a definition's additions to its base or packages: directories, links, files.
 
 An engine unpacks it in the image (`ADD`), so it follows the base's links and leaves other
 paths alone. Owners are numbers there. An owner outside the definitions' accounts must be one that
@@ -101,7 +101,7 @@ class Addition:
 def additions(
     definition: ImageDefinition, bases: Sequence[ImageDefinition], epoch: int, *, init: bytes | None = None
 ) -> list[Addition]:
-    """What the definition adds, in the embedded builder's order: later ones may lie in earlier.
+    """The files that a definition adds, in the embedded builder's order: later ones may lie in earlier ones.
 
     `bases` are the definitions below it, nearest first; `epoch` is the time of every file, in seconds; `init`
     is the program of `config.init`. Raise BuildError for an owner whose number isn't known.

@@ -100,7 +100,7 @@ def build_in_engine(
 
 
 def describe_build(wish: BuildRequest, engine: str) -> list[str]:
-    """What `build_in_engine` would do, a line for each image and platform. Needs no engine."""
+    """The steps that `build_in_engine` would take, a line for each image and platform. Needs no engine."""
     chosen = _chosen_definitions(wish)
     names = {definition.name for definition in chosen}
     lines = []
@@ -242,7 +242,7 @@ class _EngineBuild:
         return f"{self._wish.grounds}/{definition.name}-base:{digest[:16]}"
 
     def _base_config(self, definition: ImageDefinition, platform: str) -> Config:
-        """What containers of the image below do by default. A registry's is asked where it has to be."""
+        """The default configuration of the image below. A registry is asked only if necessary."""
         below = Config()
         line = [definition, *base_definitions(self._wish.catalogue, definition.name)]
         if line[-1].reference is not None and any(each.config.init for each in line):
@@ -255,7 +255,7 @@ class _EngineBuild:
         return below
 
     def _provide(self, definition: ImageDefinition, platform: str) -> None:
-        """See to it that the engine has what the Dockerfile is based on."""
+        """Ensure that the engine has the base of the Dockerfile."""
         if not self._wish.builder:
             self._load(self._embed(_builder_catalogue(), BUILDER), platform, self._builder(platform))
         reference = self._base_tag(definition, platform)
@@ -300,7 +300,7 @@ def embedded(
     *,
     progress: Progress = SILENT,
 ) -> dict[str, ImageLayout]:
-    """Images and what they are built on, by the embedded builder, unless all of it is there.
+    """Images and their bases, by the embedded builder, unless all of them exist.
 
     For all platforms it lies where that builder puts it; where it doesn't, it is built beside, for those that
     are wanted, so that nothing of the other place changes.

@@ -24,21 +24,22 @@ from sandwright.resources import data_path
 from sandwright.rootfs.descriptor import canonical
 
 REPOSITORY = "localhost/sandwright"
-"""Where the images are that Dockerfiles are based on: an engine without one looks for no stranger's."""
+"""The repository of the images that Dockerfiles build on: at localhost, so that no engine pulls a
+stranger's."""
 
 WORK = "work"
-"""What the first stages get, in the context."""
+"""The path of the first stages' files in the context."""
 
 _SUMS = f"{WORK}/SHA256SUMS"
 _LENGTH = 16
 _NOTHING = Config()
 _NO_PART = {"smoke", "compression"}
-"""Sections of a definition that do not change what an engine builds."""
+"""Sections of a definition that do not affect an engine's image."""
 
 
 @dataclass(frozen=True)
 class BaseReferences:
-    """What an image is built on: the references of the builder and, for a derived image, of the base.
+    """The base of an image: the references of the builder and, for a derived image, of the base.
 
     `config` is what containers of the base do by default.
     """
@@ -51,7 +52,7 @@ class BaseReferences:
 def fingerprint(
     definition: ImageDefinition, lock: Lock | BaseLock | None, platform: str, *, base: str = ""
 ) -> str:
-    """A short name for what an image is for one platform: that of everything which decides about its tree.
+    """A short name for an image's tree on one platform: the digest of everything that decides about it.
 
     `base` is that of the image below. It is known without anything being built.
     """
@@ -132,7 +133,7 @@ def _step_files() -> dict[str, bytes | Path]:
 
 
 def _definition(definition: ImageDefinition, packages: Sequence[LockedPackage]) -> dict[str, bytes | Path]:
-    """What the steps read: lists, and shell functions."""
+    """The files that the steps read: lists, and shell functions."""
     listed = definition.accounts
     texts: dict[str, bytes] = {}
     if adds_accounts(definition):

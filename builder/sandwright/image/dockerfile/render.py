@@ -21,17 +21,17 @@ from sandwright.render.templates import add_filter, render_template
 
 MERGED = ("bin", "sbin", "lib")
 MORE_MERGED: Mapping[str, tuple[str, ...]] = {"amd64": ("lib64",), "arm64": ()}
-"""What else a system of Debian's has as links into /usr, by architecture."""
+"""More links into /usr that Debian's root has on an architecture."""
 
 LABELS = "org.opencontainers.image."
-"""What the labels that say which image it is begin with (image-spec, annotations.md)."""
+"""The prefix of the labels that identify the image (image-spec, annotations.md)."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./:@+%~-]*")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a Dockerfile is rendered from, beside the definition.
+    """The values that a Dockerfile is rendered from, beside the definition.
 
     `builder` is the image that the first stages run on, `base` that of a derived image; both as `FROM` takes
     them. `config` is the resulting default of containers, with the base's settings. `checksums` is the

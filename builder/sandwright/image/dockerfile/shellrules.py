@@ -1,4 +1,4 @@
-"""Which paths belong to an image, as functions of a POSIX shell. Pure.
+"""An image's paths as functions of a POSIX shell. Pure.
 
 `case` matches as a definition's globs do: `*` and `?` match `/` too, and a leading dot. To dash, which is
 Debian's `sh`, `?` is a byte, where it is a character elsewhere.
@@ -60,7 +60,7 @@ def _branches(globs: Iterable[str], what: str) -> list[str]:
 
 
 def _closing(glob: str, start: int) -> int | None:
-    """Where a bracket expression ends; None when it doesn't, and `[` means itself."""
+    """The end of a bracket expression; None when it doesn't end, and `[` means itself."""
     first = start + 1
     if glob[first : first + 1] == "!":
         first += 1

@@ -1,4 +1,4 @@
-"""Compares two images file by file: what the embedded builder makes with what an engine makes.
+"""Compares two images file by file: that of the embedded builder with that of an engine.
 
 Each is read from its layers, upper over lower; nothing is unpacked. The table `KNOWN` lists the allowed
 differences, each with its reason. Any other difference is a fault of one of the two builders.
@@ -75,7 +75,7 @@ class KnownDifference:
 
 
 def read_files(image: Image) -> dict[bytes, FileFacts]:
-    """Path → entry, of the whole image. Raise what reading its layers raises."""
+    """Path → entry, of the whole image. Raise the errors of reading its layers."""
     layered, held = LayeredTree("the image"), MemoryBudget()
     facts: dict[bytes, FileFacts] = {}
     for layer in image.layers:
@@ -112,13 +112,13 @@ def compare(embedded: Mapping[bytes, FileFacts], engine: Mapping[bytes, FileFact
 
 
 def unexplained(differences: Iterable[Difference], engine: str) -> list[Difference]:
-    """Those that no row of `KNOWN` allows."""
+    """The differences that no row of `KNOWN` allows."""
     rows = [row for row in KNOWN if not row.engines or engine in row.engines]
     return [each for each in differences if not any(row.fits(each) for row in rows)]
 
 
 def explained(differences: Iterable[Difference], engine: str) -> Mapping[str, int]:
-    """How many each row of `KNOWN` allows: its name → their number. The first row that fits counts."""
+    """The number of differences that each row of `KNOWN` allows, by its name. The first match counts."""
     counts: dict[str, int] = {}
     rows = [row for row in KNOWN if not row.engines or engine in row.engines]
     for each in differences:

@@ -64,7 +64,7 @@ class AccountCopy(ReadBack):
 
 
 def read_alcless(rendered: Rendered, policy: ResolvedPolicy) -> AccountCopy:
-    """What the launcher copies there and back. Raise DocumentError for variables of another form."""
+    """Read the paths that the launcher copies there and back. Raise DocumentError for other variables."""
     rows = variables.rows_of(rendered)
     ((source, position),) = rows["sw_source"][0]
     project = policy.canonical(policy.facts.project)

@@ -1,4 +1,4 @@
-"""Renders what runs a command as an account of alcless, on macOS, on a copy of the project.
+"""Renders the script that runs a command as an account of alcless, on macOS, on a copy of the project.
 
 alcless (github.com/AkihiroSuda/alcless, Apache-2.0) makes an account for each *instance*, and runs commands
 in it by `alclessctl shell`. It can copy the current directory there and back; that is not used
@@ -63,7 +63,7 @@ def _account_script(name: str, file: str, values: Artifact, purpose: str) -> Art
 
 
 def _patterns(policy: ResolvedPolicy, project: str, kinds: tuple[str, ...]) -> Iterator[str]:
-    """What rules of some kinds restrict in the project, as rsync names it from there."""
+    """The paths in the project that rules of some kinds restrict, as rsync's patterns from there."""
     for rule in (*policy.filesystem.rules, *policy.filesystem.protected):
         if rule.kind in kinds and rule.path != project and is_inside(rule.path, project):
             yield _rsync_pattern(rule.path, project)

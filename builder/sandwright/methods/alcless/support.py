@@ -1,4 +1,4 @@
-"""What alcless makes of each feature of a policy."""
+"""The support of alcless for each feature of a policy."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def _profile_remedy() -> str:
 
 
 def _outer_container_advice(host: MachineFacts) -> str:
-    """How a container has to be started for bwrap to work in it (measured with runc 1.1 and crun 1.8)."""
+    """Advice on starting a container in which bwrap works (measured with runc 1.1 and crun 1.8)."""
     if host.surroundings == "machine":
         return ""
     return (

@@ -42,7 +42,7 @@ _ARITY = {
         2,
     ),
 }
-"""How many values follow each option that is rendered (bwrap(1)); another one is refused."""
+"""The number of values after each option that is rendered (bwrap(1)); other options are refused."""
 
 
 def read_bwrap(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:

@@ -1,4 +1,4 @@
-"""Renders bubblewrap's launcher: the program `launch` and its plan, from what `render` made."""
+"""Renders bubblewrap's launcher: the program `launch` and its plan, from the results of `render`."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _unshare_namespaces(policy: ResolvedPolicy, bwrap: BwrapArguments) -> None:
 
 
 def _capabilities(policy: ResolvedPolicy) -> tuple[str, ...]:
-    """What root of the sandbox can do there: never CAP_SYS_ADMIN, which takes mounts away."""
+    """The capabilities of root in the sandbox: never CAP_SYS_ADMIN, which allows to unmount."""
     return load_baseline().capabilities["init" if policy.process.sandbox_root else "none"]
 
 
@@ -133,7 +133,7 @@ def _kernel_settings(bwrap: BwrapArguments) -> None:
 
 
 SWITCHES = ("/proc/acpi", "/proc/scsi")
-"""What containers have masked; a mask needs something to lie on, and not every kernel has these."""
+"""The paths in /proc that containers mask; a mask needs an existing path, and not every kernel has these."""
 
 
 def start_directory(policy: ResolvedPolicy, plan: MountPlan) -> str:

@@ -1,4 +1,4 @@
-"""What bwrap makes of each feature of a policy."""
+"""The support of bwrap for each feature of a policy."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ from sandwright.render.filters import oci_filter
 from sandwright.render.without_placeholders import plan_without_placeholders
 
 PLACE = ".sandbox/devcontainer"
-"""Where `render` writes it in a project. The sandbox can't write there, unlike in `.devcontainer`: the tool
-runs its `initializeCommand` on the host."""
+"""The directory in a project that `render` writes to. The sandbox can't write there, unlike in
+`.devcontainer`: the tool runs its `initializeCommand` on the host."""
 
 FOLDER = "${localWorkspaceFolder}"
 
@@ -56,7 +56,7 @@ _SUPPORT: Mapping[str, Support] = {
 }
 
 DECLARATION = replace(support.DECLARATION, support=_SUPPORT)
-"""What it makes of each feature: docker's, but for what the launcher would do."""
+"""The support for each feature of a policy: docker's, except for the launcher's part."""
 
 _VARIABLE = re.compile(r"\$\{.*?\}", re.DOTALL)
 
@@ -78,7 +78,7 @@ def render_devcontainer(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     }
     for text in _json_texts(document):
         if _VARIABLE.search(text):
-            raise RenderError(f"devcontainer.json can't hold {text!r}: what reads it replaces ${{…}}")
+            raise RenderError(f"devcontainer.json can't hold {text!r}: its readers replace ${{…}}")
     project = _project_source(policy)
     directory = f"{project}/{PLACE}"
     document["runArgs"] += [_overlay(directory, each.name) for each in files if each.name != "seccomp.json"]
@@ -126,7 +126,7 @@ def _devcontainer_json(policy: ResolvedPolicy, made: Container) -> Json:
 
 
 SETTINGS = {"git.terminalAuthentication": False, "remote.autoForwardPorts": False}
-"""What VS Code would bring in by itself."""
+"""The settings that keep VS Code from sharing Git's credentials and forwarding ports by itself."""
 
 
 def _container_environment(made: Container) -> Iterator[tuple[str, str]]:
@@ -138,7 +138,7 @@ def _container_environment(made: Container) -> Iterator[tuple[str, str]]:
 
 
 def _run_arguments(made: Container) -> Iterator[str]:
-    """What of the container devcontainer.json has no key for."""
+    """The container's options for which devcontainer.json has no key."""
     yield from ("--read-only", "--no-healthcheck", "--cap-drop=ALL", "--ipc=private", "--cgroupns=private")
     yield from ("--pull=never",) if made.ours else ()
     yield from (*network_arguments(made), f"--hostname={made.hostname}")
@@ -174,7 +174,7 @@ def _project_source(policy: ResolvedPolicy) -> str:
     if not set(path) & set(',"\r\n'):
         return FOLDER
     if _VARIABLE.search(path):
-        raise RenderError(f"devcontainer.json can't hold {path!r}: what reads it replaces ${{…}}")
+        raise RenderError(f"devcontainer.json can't hold {path!r}: its readers replace ${{…}}")
     return path
 
 

@@ -1,4 +1,4 @@
-"""Renders what Docker makes a sandbox of."""
+"""Renders the artifacts from which Docker makes a sandbox."""
 
 from __future__ import annotations
 

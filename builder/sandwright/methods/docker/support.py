@@ -1,4 +1,4 @@
-"""What docker makes of each feature of a policy."""
+"""The support of docker for each feature of a policy."""
 
 from __future__ import annotations
 

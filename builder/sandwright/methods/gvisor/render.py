@@ -1,4 +1,4 @@
-"""Renders what gVisor's runsc makes a sandbox of."""
+"""Renders the artifacts from which gVisor's runsc makes a sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What gvisor makes of each feature of a policy."""
+"""The support of gvisor for each feature of a policy."""
 
 from __future__ import annotations
 

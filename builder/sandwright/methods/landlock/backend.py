@@ -56,7 +56,7 @@ class Landlock(Launched):
 
 TEMPORARY = "/tmp"  # noqa: S108 - each run makes a directory of its own there
 READ_ONLY = "{read: [/, $PROJECT], deny: [$PROJECT/hidden]}"
-"""The rules of a trial: nothing is denied inside what may be written."""
+"""The rules of a trial: nothing is denied inside a writable directory."""
 
 
 def explain_failure(failed: Failed) -> tuple[Code, str, str]:

@@ -1,4 +1,4 @@
-"""What a policy grants of the host's files, as the launcher reads it: `rules`, words that end with NUL.
+"""Grants of a policy on the host's files, as the launcher reads them: `rules`, words that end with NUL.
 
 Each grant is two words, what and a path: `hide`, `read`, `write`, `device`, `terminal`. The most specific
 path wins, but there are no grants below a writable path: Landlock grants all of it. A directory with
@@ -19,7 +19,7 @@ Grant = Literal["hide", "read", "write", "device", "terminal"]
 GRANTS: tuple[Grant, ...] = get_args(Grant)
 
 DEVICES = ("/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero")
-"""What of /dev is granted: no device that belongs to anybody, no terminal of others, no shared memory."""
+"""The granted devices: none that belongs to anybody, no terminal of others, no shared memory."""
 
 TERMINAL = "/dev/tty"
 """The terminal of the session, which is the sandbox's own or none."""

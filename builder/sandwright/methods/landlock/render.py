@@ -1,4 +1,4 @@
-"""Renders what the launcher needs to restrict a command by Landlock and seccomp."""
+"""Renders the rules by which the launcher restricts a command with Landlock and seccomp."""
 
 from __future__ import annotations
 

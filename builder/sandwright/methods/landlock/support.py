@@ -1,4 +1,4 @@
-"""What landlock makes of each feature of a policy."""
+"""The support of landlock for each feature of a policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the method that enforces nothing lets happen: everything."""
+"""Answers of the method that enforces nothing: everything is allowed."""
 
 from __future__ import annotations
 

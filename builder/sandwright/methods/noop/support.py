@@ -1,4 +1,4 @@
-"""What noop makes of each feature of a policy."""
+"""The support of noop for each feature of a policy."""
 
 from __future__ import annotations
 

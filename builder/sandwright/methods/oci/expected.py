@@ -1,4 +1,4 @@
-"""What the probes must see in oci, where it differs from what they see elsewhere."""
+"""Expected results of the probes in oci, where they differ from those of other methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Renders what runc and crun make a sandbox of."""
+"""Renders the artifacts from which runc and crun make a sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What oci makes of each feature of a policy."""
+"""The support of oci for each feature of a policy."""
 
 from __future__ import annotations
 

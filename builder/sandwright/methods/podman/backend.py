@@ -24,9 +24,9 @@ from sandwright.signalling import children_of, is_same_user_process, kill
 
 _CONFIGURATION = "CONTAINERS_CONF"
 _NETWORKS = ("slirp4netns", "pasta")
-"""What carries a network without root: Podman's own choice until 4, and from 5 on (podman-run(1))."""
+"""The programs for a network without root: Podman's own choice until 4, and from 5 on (podman-run(1))."""
 TUN = "/dev/net/tun"
-"""What they open."""
+"""The device that these programs open."""
 _NO_PROGRAM = "slirp4netns (Podman 4) or pasta (Podman 5)"
 
 

@@ -1,4 +1,4 @@
-"""Renders what Podman makes a sandbox of."""
+"""Renders the artifacts from which Podman makes a sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What podman makes of each feature of a policy."""
+"""The support of podman for each feature of a policy."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class ReadProfile(ReadBack):
         return "network-outbound", {"remote": f"{address}:{question.port}", "proto": "tcp"}
 
     def _first_refusal(self, operations: list[tuple[str, Resource]]) -> MethodVerdict:
-        """The first denial; where there is none, what allows the last operation."""
+        """The first denial; without one, the rule that allows the last operation."""
         verdict = MethodVerdict(allowed=None, because="nothing is checked")
         for operation, resource in operations:
             verdict = _evaluate_operation(self.evaluator, operation, resource)
@@ -168,7 +168,7 @@ class _LinuxHomes(Links):
 
 
 def _evaluate_operation(evaluator: Evaluator, operation: str, resource: Resource) -> MethodVerdict:
-    """What a profile decides on an operation, and the filter of the rule that fits."""
+    """The decision of a profile on an operation, and the filter of the matching rule."""
     request = parse_request(resource)
     decision = evaluator.decide_request(operation, request)
     rule = decision.rule

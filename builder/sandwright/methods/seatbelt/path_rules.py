@@ -1,4 +1,4 @@
-"""What a policy says of paths, in Seatbelt's order: shallow before deep, so that the deepest decides.
+"""A policy's rules for paths, in Seatbelt's order: shallow before deep, so that the deepest decides.
 
 Among filtered rules that name the same operation the last one that matches decides. Between two places for
 which the policy has a rule nothing changes, so a rule for each place where the answer differs from that of
@@ -207,7 +207,7 @@ class _Placing:
                 self._out.pinned.append(Filter("folders", joined, "", number))
 
     def _pin_restricted(self) -> None:
-        """Whatever restricted place lies in a writable directory keeps its name, and so do those above it."""
+        """Pin the names of restricted paths in writable directories, and of the directories above them."""
         seen: dict[str, None] = {}
         for path in self._restricted:
             for each in ancestors(path):

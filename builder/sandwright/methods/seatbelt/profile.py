@@ -1,4 +1,4 @@
-"""Puts a Seatbelt profile together: the base, the capability fragments, and what the policy says of paths."""
+"""Puts a Seatbelt profile together: the base, the capability fragments, and the policy's rules for paths."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CLOSED: Mapping[str, str] = {
     "system-necp-client-action": "network policies",
     "system-privilege": "rights of root",
 }
-"""The operations that `(deny default)` leaves allowed and the base denies, with what they give."""
+"""The operations that `(deny default)` leaves allowed and the base denies, with their effects."""
 
 KEPT: Mapping[str, str] = {
     "mach-bootstrap": "how any service is looked up; which ones, mach-lookup says",
@@ -63,7 +63,7 @@ KEPT: Mapping[str, str] = {
     "system-mac-syscall": "dyld and libsandbox ask the kernel what the sandbox allows",
     "xpc-message-send": "messages to services that mach-lookup gave",
 }
-"""Those that stay allowed. That programs die without most of them is reported by others; for
+"""The operations that stay allowed. Others report that programs die without most of them; for
 `mach-task-special-port*`, `socket-ioctl` and `xpc-message-send` it is inferred."""
 
 _MAX_FILTERS = 100
@@ -138,7 +138,7 @@ def _private_tmp(policy: ResolvedPolicy, found: Places) -> str | None:
 
 
 def _fragments(policy: ResolvedPolicy) -> Iterator[Fragment]:
-    """Those that the policy lists, and name look-ups where all of the network is allowed."""
+    """The fragments that the policy lists, and name look-ups where all of the network is allowed."""
     services = [each for each in policy.macos if ":" in each]
     names = {*policy.macos, *(["dns"] if policy.network.mode == "host" else [])} - {*services}
     home = native(policy.canonical(policy.facts.home), policy)

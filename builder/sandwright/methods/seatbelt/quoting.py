@@ -1,4 +1,4 @@
-r"""Quotes what a policy says for SBPL: strings, patterns and comments.
+r"""Quotes the values of a policy for SBPL: strings, patterns and comments.
 
 An SBPL string knows the escapes of TinyScheme 1.38: `\"`, `\\`, `\n`, `\t`, `\r` and `\xHH`; other bytes
 stand for themselves, as UTF-8. JSON's and Python's escapes mean something else there (`\u00e9` is `u00e9`).

@@ -1,4 +1,4 @@
-"""Renders what macOS' sandbox-exec needs: a profile, and the launcher that starts a command under it.
+"""Renders the input of macOS' sandbox-exec: a profile, and the launcher that starts a command under it.
 
 `seatbelt/README.md` lists the facts about Seatbelt. Nothing here was run on a Mac: profiles are
 proved with the evaluator in `sandwright.evaluate.sbpl`.

@@ -25,7 +25,7 @@ _LETTERS = (
     range(0x20, 0x2000), range(0x2000, 0x2E00), range(0xA640, 0xAC00), range(0xF900, 0xFB50),
     range(0xFF00, 0xFF60), range(0x10400, 0x10600), range(0x1E900, 0x1E950),
 )  # fmt: skip
-"""Where letters with case and characters with another normal form are; Hangul is composed by rule."""
+"""The ranges of letters with case and of characters with another normal form; Hangul is composed by rule."""
 
 _MAX_BLOCK = 6
 
@@ -78,7 +78,7 @@ def _folding_table(key: Key) -> Mapping[str, tuple[str, ...]]:
 
 
 def _find_block_end(folded: str, start: int, table: Mapping[str, tuple[str, ...]]) -> int:
-    """Where the text that begins at `start` can be parted: no character folds to text across it."""
+    """The end of the block of text that begins at `start`: no character folds to text across it."""
     end = start + 1
     position = start
     while position < end and position < len(folded):
@@ -119,7 +119,7 @@ def _sequences(block: str, table: Mapping[str, tuple[str, ...]]) -> Iterator[str
 
 
 def _of(piece: str, table: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """What stands for a piece of folded text as one character."""
+    """The characters that fold to a piece of text."""
     if len(piece) == 1:
         yield piece
     yield from table.get(piece, ())

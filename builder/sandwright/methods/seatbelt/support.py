@@ -1,4 +1,4 @@
-"""What seatbelt makes of each feature of a policy."""
+"""The support of seatbelt for each feature of a policy."""
 
 from __future__ import annotations
 

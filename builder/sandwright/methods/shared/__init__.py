@@ -1,1 +1,1 @@
-"""What several methods share. Nothing in here is a method."""
+"""Code that several methods share. Nothing in here is a method."""

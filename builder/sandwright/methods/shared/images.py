@@ -1,4 +1,4 @@
-"""Where the unpacked root of a policy's image is, for the methods that run on one without an engine."""
+"""Unpacked roots of a policy's image, for the methods that run on one without an engine."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class _Once:
 
 
 def store_of(output: Path) -> Path:
-    """Where this user unpacks the images of a build: beside them, or in the own cache.
+    """The directory for this user's unpacked images of a build: beside them, or in the user's cache.
 
     Beside them only who built them unpacks: a store belongs to one user, who alone may enter it.
     """
@@ -134,7 +134,7 @@ def default_image() -> str:
 
 
 def why_missing(image: str) -> str:
-    """Why an image is not here, as far as that can be told without a project; empty when it is."""
+    """The reason why an image is missing, as far as it is known without a project; empty if it is here."""
     if os.environ.get(ROOTFS):
         return ""
     configured = os.environ.get(BUILD)

@@ -1,4 +1,4 @@
-"""What methods with a launcher share: how it is started, and how signals reach its command."""
+"""Code that methods with a launcher share: its start, and signals to its command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SETTINGS = (
     "/proc/sys/kernel/random/boot_id",
     "/proc/self/attr/current",
 )
-"""What decides whether sandboxes start: one boot of the kernel, its settings, and our AppArmor label."""
+"""The settings that decide whether sandboxes start: one boot of the kernel, sysctls, our AppArmor label."""
 
 YAMA = "/proc/sys/kernel/yama/ptrace_scope"
 """Of 3: no process may attach to others, read their memory or copy their descriptors, until the next boot."""

@@ -1,4 +1,4 @@
-"""What keeps a normal user from creating user namespaces, as far as settings tell, and what changes it."""
+"""Settings that keep a normal user from creating user namespaces, and the commands that change them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def namespace_obstacle(host: MachineFacts, *, profile: str = _PROFILE) -> tuple[
 
 
 def _switch(host: MachineFacts) -> str:
-    """What switches them on; the second switch is that of older Debian kernels."""
+    """The setting that enables user namespaces; the second one is that of older Debian kernels."""
     return (
         "user.max_user_namespaces=10000"
         if not host.max_user_namespaces

@@ -1,4 +1,4 @@
-"""Reasons that several methods give for what they make of a policy."""
+"""Reasons that several methods give for their support of a policy."""
 
 from __future__ import annotations
 

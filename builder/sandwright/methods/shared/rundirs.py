@@ -19,7 +19,7 @@ from sandwright.signalling import ProcessIdentity, identity, liveness
 
 OWNER = "owner"
 _LINES = 3
-"""How many it has at least when it is whole: launchers that are shell don't write the last one."""
+"""The least number of lines in a whole file: launchers in shell don't write the last one."""
 _STARTING = 10.0
 """Seconds in which a launcher has written it, or was killed."""
 
@@ -56,7 +56,7 @@ def remove_unowned(directory: Path) -> bool:
 
 
 def _run_directories() -> list[Path]:
-    """Those of this user. None where the place is not this user's alone."""
+    """The run directories of this user. None where the parent is not this user's alone."""
     base = Path(user_dirs.runs())
     if not base.is_dir():
         return []

@@ -1,4 +1,4 @@
-"""Where the shims of `credentials.shims` and `credentials.signing` appear in a sandbox, method by method.
+"""The place of `credentials.shims` and `credentials.signing` in a sandbox, method by method.
 
 Shims and the bridge's socket lie in one directory, which the session makes new for each run: `bin/NAME` for
 each program, `shim`, `sandwright-enter` and `socket`. A shim finds the socket beside its own file, so the
@@ -40,7 +40,7 @@ from sandwright.launcher.plan import ShimPlan
 from sandwright.policy.resolved import ResolvedPolicy
 
 PLACE = "/.sandwright"
-"""Where containers see the directory: at the root, as nothing of the host's may be mounted above it. The
+"""The directory's path in containers: at the root, as nothing of the host's may be mounted above it. The
 runtime makes the mount point."""
 
 BWRAP_PLACE = "/dev/.sandwright"
@@ -74,7 +74,7 @@ class ShimPlace:
 
 
 def shim_place(policy: ResolvedPolicy, method: str, directory: str) -> ShimPlace | None:
-    """Where a method shows a bridge's `directory` of the host. None without shims, or where there is none.
+    """The place of a bridge's host `directory` under a method. None without shims, or without such a place.
 
     `reach` is `none` for a policy that keeps the sandbox from its bridge.
     """
@@ -113,7 +113,7 @@ def shim_plan(policy: ResolvedPolicy, method: str) -> ShimPlan:
 
 
 def _bridge_obstacle(policy: ResolvedPolicy, method: str, location: ShimPlace) -> str:
-    """Why the bridge could not be reached; empty when it can be."""
+    """The reason why the bridge could not be reached; empty when it can be."""
     if location.reach == "none" and method in ("bwrap", "gvisor"):
         return (
             f"with network.mode host and without network.unix_sockets, {method}'s sandbox has neither Unix "

@@ -64,7 +64,7 @@ def try_out(
     environment: Mapping[str, str] | None = None,
     image: str = "debian",
 ) -> Failed | None:
-    """Render a policy with these rules, and start its sandbox; give what went wrong.
+    """Render a policy with these rules, and start its sandbox; give the error.
 
     `environment` is for the launcher, beside the little that any program needs. `image` is what an engine
     runs.

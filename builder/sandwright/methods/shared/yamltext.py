@@ -1,4 +1,4 @@
-"""Writes YAML that every reader takes the same way: in blocks, with quotes around what could mean two things.
+"""Writes YAML that every reader takes the same way: in blocks, with quotes around ambiguous words.
 
 Kubernetes' tools read YAML 1.1 (`no`, `012`, `1:30` and dates are no text there), others YAML 1.2. A text
 stands without quotes only where it is a plain word in both.

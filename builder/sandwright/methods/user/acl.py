@@ -1,4 +1,4 @@
-"""Access control lists of files as Linux keeps them: who else may do what.
+"""Access control lists of files as Linux keeps them: the rights of other users and groups.
 
 The two attributes `system.posix_acl_access` and `system.posix_acl_default` hold a version, 2, and entries of
 a tag, permissions and an id (include/uapi/linux/posix_acl_xattr.h), all little-endian. What acl(5) says of
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 ACCESS, DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
-"""The attributes: what holds for a file, and what files that are made in a directory begin with."""
+"""The attributes: the list of a file itself, and the list that files in a directory begin with."""
 
 READ, WRITE, EXECUTE = 4, 2, 1
 
@@ -58,7 +58,7 @@ class AccessList:
         return replace(self, users=users)
 
     def permissions(self, uid: int) -> int | None:
-        """What an entry for a user lets it do; None without one."""
+        """The effective permissions of a user's entry; None without one."""
         entry_permissions = self.users.get(uid)
         return (
             None if entry_permissions is None else entry_permissions & (7 if self.mask is None else self.mask)
@@ -66,7 +66,7 @@ class AccessList:
 
 
 def of_mode(mode: int) -> AccessList:
-    """What a file's mode says."""
+    """The access list that a file's mode stands for."""
     return AccessList(owner=mode >> 6 & 7, group=mode >> 3 & 7, others=mode & 7)
 
 

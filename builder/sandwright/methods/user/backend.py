@@ -19,7 +19,7 @@ from sandwright.render.rendered import Rendered
 from sandwright.runtime.trial import Failed
 
 SET_UP = "sandwright account-setup"
-"""What shows how an account is made, and with `--yes` makes it."""
+"""The command that shows the steps to make an account, and with `--yes` makes it."""
 
 _ASKING = 10.0
 
@@ -30,7 +30,7 @@ def account_uid(policy: ResolvedPolicy) -> int:
         return pwd.getpwnam(account_of(policy).name).pw_uid
     except KeyError:
         project = policy.facts.project
-        raise NoAccount(f"{project} has no account here; `{SET_UP}` shows what makes one") from None
+        raise NoAccount(f"{project} has no account here; `{SET_UP}` shows how to make one") from None
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class _Trial(User):
         return Rendered(self.name, render_for(policy, DedicatedAccount("nobody", "", str(directory))), ())
 
     def wrap(self, directory: Path, argv: Sequence[str], *, terminal: bool = False) -> tuple[str, ...]:
-        """And lets it into the project of the program, whatever mode is given to new files here."""
+        """And lets it into the project of the program, with any mode of new files here."""
         project = Path(argv[0]).parent
         project.with_name("place").mkdir(exist_ok=True)
         for path in (project.parent, *_walk_tree(project)):

@@ -24,7 +24,7 @@ _ARITY = {
     **dict.fromkeys(("try", "proc", "dev", "readonly", "directory", "file", "ignored"), 1),
     "loopback": 0,
 }
-"""How many words follow each step (launcher/source/user.c)."""
+"""The number of words after each step (launcher/source/user.c)."""
 
 
 def read_user(rendered: Rendered, _policy: ResolvedPolicy) -> Enclosure:
@@ -86,7 +86,7 @@ def _mount(step: tuple[str, ...]) -> Mount | None:
 
 
 def _network_position(read: ReadPlan) -> ArtifactPosition | None:
-    """What says that there is a network namespace: with a proxy it is made for the way there."""
+    """The setting that shows a network namespace: with a proxy it is made for the way there."""
     settings = ("user.network", "proxy", "localhost", "expose")
     names = [name for name in settings if attrgetter(name)(read.plan)]
     return ArtifactPosition(NAME, names[0]) if names else None

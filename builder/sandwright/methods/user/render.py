@@ -1,4 +1,4 @@
-"""Renders what runs a command as an account of the project's own: the method `user`.
+"""Renders the program that runs a command as an account of the project's own: the method `user`.
 
 The account is the wall: the kernel lets it read and write what its own rights say, and the set-up gives it
 the workspace and nothing else. Around it stand namespaces and the mount plan that bubblewrap gets too, made
@@ -29,7 +29,7 @@ from sandwright.render.placeholders import ignored_directories
 from sandwright.render.proxy_env import sandbox_environment
 
 ACCOUNTS = "/var/lib/sandwright/accounts"
-"""Where each account has a directory of its name, root's, and its home in it."""
+"""The directory of all accounts: each has one of its name there, root's, with its home in it."""
 
 
 @dataclass(frozen=True)

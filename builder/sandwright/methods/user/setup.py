@@ -1,4 +1,4 @@
-"""Plans an account for a project, and its end: steps that say what they will do, and then do it.
+"""Plans an account for a project, and its end: steps that first describe their actions, then execute them.
 
 A file of root's beside the account's home records each step, so that removal undoes exactly these:
 the granted rights, the mode of the project's directory, the owner of the project's
@@ -24,7 +24,7 @@ from sandwright.methods.user.render import ACCOUNTS, DedicatedAccount
 from sandwright.progress import SILENT, Progress
 
 RECORD = "record.json"
-"""What was made, beside the account's home."""
+"""The record of created objects, beside the account's home."""
 
 NO_HOME = "/nonexistent"
 """The home that passwd(5) has: sshd, mail programs and systemd obey files in one that runs can write."""
@@ -36,7 +36,7 @@ _TREE = 600.0
 
 @dataclass(frozen=True)
 class SharedTrees:
-    """A project, and the other trees that its policy lets be written. `user` is who will start runs.
+    """A project, and the other trees that its policy makes writable. `user` is the future caller of runs.
 
     `closed` are canonical paths to which the account gets no rights, though they lie in one of the trees.
     """
@@ -60,7 +60,7 @@ class AccountStep:
     does: Callable[[], Sequence[str]]
 
     def describe(self) -> Sequence[str]:
-        """What it will do."""
+        """The actions of the step."""
         return self.says
 
     def execute(self, progress: Progress) -> Sequence[str]:
@@ -89,7 +89,7 @@ class AccountPlan:
 
 
 def plan_account(account: DedicatedAccount, workspace: SharedTrees) -> AccountPlan:
-    """Plan the creation of an account, or of its missing parts. Raise UsageError for what can't be shared."""
+    """Plan the creation of an account, or of its missing parts. Raise UsageError for an unsuitable tree."""
     for tree in workspace.trees:
         _check_tree(tree)
     return AccountPlan(account.name, tuple(_making(account, workspace)))
@@ -128,7 +128,7 @@ def processes(uid: int) -> list[int]:
 
 @dataclass(frozen=True)
 class _Record:
-    """What was made: `passed` may be passed through; `mode` is the project's before."""
+    """The record of the set-up: `passed` may be passed through; `mode` is the project's before."""
 
     project: str
     uid: int
@@ -266,7 +266,7 @@ def _through(account: DedicatedAccount, directory: Path) -> Callable[[], Sequenc
 
 
 def _restrict_others(project: Path, mode: int) -> Callable[[], Sequence[str]]:
-    """Gives all others what the last digit of a mode says."""
+    """Gives all others the rights in the last digit of a mode."""
 
     def does() -> Sequence[str]:
         project.chmod(stat.S_IMODE(project.stat().st_mode) & ~stat.S_IRWXO | mode & stat.S_IRWXO)
@@ -291,7 +291,7 @@ def _removing(account: DedicatedAccount, uid: int | None, record: _Record) -> It
     if record.project and project.is_dir():
         others = f"{record.mode & stat.S_IRWXO:o}"
         yield AccountStep(
-            (f"let all others do with {project} what they could (mode o={others})",),
+            (f"give all others their former access to {project} (mode o={others})",),
             _restrict_others(project, record.mode),
         )
     for directory in filter(Path.is_dir, map(Path, record.passed)):

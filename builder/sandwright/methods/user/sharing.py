@@ -82,7 +82,7 @@ def unshare(tree: Path, uid: int) -> list[str]:
 
 
 def let_through(directory: Path, uid: int) -> None:
-    """Let a user pass through a directory to what it may see below, and see nothing of itself."""
+    """Let a user pass through a directory to the visible paths below, and see nothing of itself."""
     _on_one(directory, lambda here: here.granting(uid, EXECUTE | here.users.get(uid, 0)))
 
 

@@ -1,4 +1,4 @@
-"""What user makes of each feature of a policy."""
+"""The support of user for each feature of a policy."""
 
 from __future__ import annotations
 

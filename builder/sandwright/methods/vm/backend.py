@@ -69,7 +69,7 @@ class VmLandlock(Landlock):
         return judged(self.name, try_out(self, HOST_ROOT, limit=limit), explained_by_landlock)
 
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002
-        """None: the backend of Landlock reports what the launcher leaves."""
+        """None: the backend of Landlock reports the launcher's leftovers."""
         return iter(())
 
 

@@ -83,7 +83,7 @@ def _by_version(path: Path) -> list[int]:
 
 
 def _modules(tree: Path) -> list[bytes] | None:
-    """What has to be loaded, in order; None when something is neither there nor built in."""
+    """The modules to load, in order; None when a module is neither there nor built in."""
     files = {_module_name(path.name): path for path in tree.glob("kernel/**/*.ko*")}
     try:
         built_in = {

@@ -37,7 +37,7 @@ LEAST = 64
 
 _MEBIBYTE = 1 << 20
 OWN_SWITCHES = ("/proc/exitcode", "/proc/sysemu", "/proc/mconsole")
-"""What User-Mode Linux has in /proc beside other kernels (arch/um/kernel)."""
+"""The files in /proc that only User-Mode Linux has (arch/um/kernel)."""
 
 
 def render_vm(

@@ -1,4 +1,4 @@
-"""How a separate kernel enforces each feature of a policy."""
+"""The enforcement of each feature of a policy by a separate kernel."""
 
 from __future__ import annotations
 

@@ -81,7 +81,9 @@ def bundle(
     list the exceptions.
     """
     if not minimal and (keep or drop or trace or dependencies):
-        raise UsageError("what to keep, drop or trace goes with the programs of a minimal bundle")
+        raise UsageError(
+            "paths to keep or drop, and commands to trace, go with the programs of a minimal bundle"
+        )
     settings = settings if command is None else replace(settings, command=tuple(command))
     image = open_image(image_path, platform=platform, ref=ref)
     if not minimal:

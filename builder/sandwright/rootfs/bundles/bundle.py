@@ -92,7 +92,7 @@ def write_bundle(
 
 
 def check(image: Image, settings: BundleOptions) -> None:
-    """Raise BuildError for what can't become a bundle, as far as that shows before anything is unpacked."""
+    """Raise BuildError for an image that can't become a bundle, as far as that shows before unpacking."""
     convert.runtime_config(image.config, ExecUser(0, 0), baseline=load_baseline(), settings=settings)
     convert.volume_paths(convert.image_section(image.config))
 
@@ -103,7 +103,7 @@ def embedding_bundle(bundle: Path, settings: BundleOptions) -> Path | None:
 
 
 def prepared_root(image: Image, rootfs: Path) -> PreparedRootfs:
-    """Make what runtimes and the image's configuration want in a new root: mount points, directories."""
+    """Make the directories and mount points that runtimes and the image's configuration need in a root."""
     section = convert.image_section(image.config)
     cwd, volumes = convert.process_cwd(section), convert.volume_paths(section)
     with Root(rootfs) as root:
@@ -141,13 +141,13 @@ def shared_or_embedded(
         if found.record.get("name") == name:
             return found
     raise HostError(
-        f"{rootfs} is not what would be unpacked there: "
+        f"{rootfs} is not the root file system that would be unpacked there: "
         f"remove {bundle}, or name another directory with --bundle"
     )
 
 
 def record(image: Image, prepared: PreparedRootfs, unpacking: Mapping[str, object]) -> dict[str, object]:
-    """What the store keeps about a root file system; `unpacking` is the report of `unpack`, as a dict."""
+    """The store's record of a root file system; `unpacking` is the report of `unpack`, as a dict."""
     return {
         "image": image.digest,
         "changes": [asdict(change) for change in prepared.changes],
@@ -157,7 +157,7 @@ def record(image: Image, prepared: PreparedRootfs, unpacking: Mapping[str, objec
 
 
 def from_record(found: StoredRootfs) -> Rootfs:
-    """What the store kept, as values. Raise HostError for a record with mounts that are no volumes'."""
+    """Decode the store's record. Raise HostError for a record with mounts that are no volumes'."""
     rows = [{**row, "options": tuple(row["options"])} for row in found.record["volumes"]]
     volumes = tuple(BaselineMount(**row) for row in rows)
     if not all(map(is_volume, volumes)):
@@ -215,7 +215,7 @@ def _bundle_config_of(
 
 
 def _unpacking_notes(unpacked: Mapping[str, Any]) -> Iterator[str]:
-    """What unpacking has to tell, one line a kind."""
+    """The notes of unpacking, one line per kind."""
     for label in ("contained", "missing"):
         for kind, note in unpacked[label].items():
             names = ", ".join(note["examples"][:3])

@@ -219,7 +219,7 @@ def _rlimit_entries(limits: Iterable[Rlimit]) -> list[dict[str, Any]]:
 def _oci_mounts(
     baseline: Baseline, more: Iterable[BaselineMount], rootless: CallerIds | None
 ) -> list[dict[str, Any]]:
-    """All mounts, parents before what lies in them, one a destination: the last given wins."""
+    """All mounts, parents before children, one per destination: the last one wins."""
     chosen = {mount.destination: mount for mount in baseline.mounts}
     if rootless:
         chosen[baseline.rootless_sys.destination] = baseline.rootless_sys

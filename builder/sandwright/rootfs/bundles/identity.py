@@ -28,7 +28,7 @@ _NAME = re.compile(r"[^\s:/\x00-\x1f\x7f]+")
 
 @dataclass(frozen=True)
 class ExecUser:
-    """What a process runs as. `groups` are the supplementary ones, sorted; `home` is absolute."""
+    """The identity of a process. `groups` are the supplementary ones, sorted; `home` is absolute."""
 
     uid: int
     gid: int

@@ -89,7 +89,7 @@ def _made_anew(path: bytes, baseline: Baseline) -> bool:
 
 
 class _MountPoints:
-    """One root, and what was done to it so far."""
+    """One root, and the changes to it so far."""
 
     def __init__(self, root: Root, baseline: Baseline) -> None:
         self.changes: list[RootfsChange] = []
@@ -97,7 +97,7 @@ class _MountPoints:
         self._baseline = baseline
 
     def mount_point(self, point: Point) -> None:
-        """A directory at the top that is itself no link: whatever else is there goes."""
+        """A directory at the top that is itself no link: any other file there goes."""
         path = os.fsencode(point.path)
         resolved = self._root.locate(path, follow=False)
         if resolved.is_directory:

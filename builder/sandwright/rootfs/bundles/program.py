@@ -21,7 +21,7 @@ def search_path(env: Sequence[str]) -> str:
 def find_program(
     root: Root, name: str, *, path: str, cwd: str, baseline: Baseline, mounted: Iterable[str] = ()
 ) -> ResolvedPath | None:
-    """Where the program `name` lies; None when it may lie in one of `mounted`, which are not looked into.
+    """Find the program `name`; None when it may lie in one of `mounted`, which are not searched.
 
     A name without a slash is searched in `path`, one with a slash is taken from `cwd`. Raise BuildError
     when there is no executable file of that name, and when it is one of the kernel's (`/proc/self/exe` is

@@ -1,1 +1,1 @@
-"""Images as they lie on disk: OCI layouts, OCI archives, and what `docker save` writes."""
+"""Images as they lie on disk: OCI layouts, OCI archives, and the output of `docker save`."""

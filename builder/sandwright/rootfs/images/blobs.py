@@ -29,7 +29,7 @@ _COPY = 1 << 20
 
 
 class BlobSource(Protocol):
-    """Files by relative path. `name` is what messages call the place."""
+    """Files by relative path. `name` is the place's name in messages."""
 
     name: str
 
@@ -236,7 +236,7 @@ def _check_sum(block: bytes) -> None:
 
 
 def _link_target(name: bytes, link: bytes) -> bytes:
-    """What a link in an archive names, by its text alone; `b""`, which no file has, when it climbs out."""
+    """The target of a link in an archive, by its text alone; `b""`, which no file has, when it climbs out."""
     parts = [] if link.startswith(b"/") else name.split(b"/")[:-1]
     for part in link.split(b"/"):
         if part == b"..":

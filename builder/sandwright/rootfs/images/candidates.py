@@ -33,7 +33,7 @@ class ImageCandidate:
 def choose(
     candidates: Iterable[ImageCandidate], platform: Platform | None, ref: str | None, source: str
 ) -> str:
-    """The digest of the one image that fits. Raise UsageError, listing what there is, for none or several."""
+    """The digest of the one matching image. Raise UsageError, listing the images, for none or several."""
     everything = _merged(candidates)
     fitting = [each for each in everything if ref is None or each.answers_to(ref)]
     if platform is not None:
@@ -55,7 +55,7 @@ def choose(
 def choose_all(
     candidates: Iterable[ImageCandidate], platform: Platform | None, ref: str | None, source: str
 ) -> list[ImageCandidate]:
-    """Every image that fits, each digest once. Raise UsageError, listing what there is, for none.
+    """Every matching image, each digest once. Raise UsageError, listing the images, for none.
 
     A platform without a variant fits all variants of its architecture.
     """
@@ -92,7 +92,7 @@ def _describe_request(platform: Platform | None, ref: str | None) -> str:
 
 
 def _matching_platform(candidates: Sequence[ImageCandidate], platform: Platform) -> list[ImageCandidate]:
-    """Those of the platform; where there are none and no variant was asked for, those of its variants."""
+    """The candidates of the platform; without any, and if no variant was requested, those of its variants."""
     exact = [each for each in candidates if each.platform == platform]
     if exact or platform.variant:
         return exact

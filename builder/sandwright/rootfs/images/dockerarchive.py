@@ -1,4 +1,4 @@
-"""Reads what `docker save` and `podman save` write: `manifest.json`, configurations, and layers as tar files.
+"""Reads the output of `docker save` and `podman save`: `manifest.json`, configurations, and layers.
 
 There are no descriptors in it: a layer is known by the diff_id in the configuration alone, and a
 configuration by the name of its file, where that is a digest.
@@ -126,7 +126,7 @@ def _digest(file: BinaryIO) -> str:
 
 
 def _check_archive_path(path: object, where: str) -> str:
-    """A path inside the archive that is what it seems (an ID was once used as a path: CVE-2014-9358)."""
+    """A plain path inside the archive (an ID was once used as a path: CVE-2014-9358)."""
     if (
         not isinstance(path, str)
         or not path

@@ -41,7 +41,7 @@ _STATEMENT = "application/vnd.in-toto+json"
 
 @dataclass(frozen=True)
 class SelectedImage:
-    """The manifest that was chosen, with what it names. `alone`: there was no other to choose."""
+    """The manifest that was chosen, with its blobs. `alone`: there was no other to choose."""
 
     digest: str
     manifest: Mapping[str, Any]
@@ -53,7 +53,7 @@ class SelectedImage:
 
 @dataclass(frozen=True)
 class _Leaf:
-    """A manifest's descriptor, and what leads to it."""
+    """A manifest's descriptor, and the names that lead to it."""
 
     descriptor: Descriptor
     names: tuple[str, ...] = ()

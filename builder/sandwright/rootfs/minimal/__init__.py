@@ -1,1 +1,1 @@
-"""What given programs need of a root file system, why, and a copy of just that."""
+"""The files of a root file system that given programs need, the reasons, and a copy of just these files."""

@@ -66,7 +66,7 @@ class DependencyClosure:
             raise BuildError(f"{show(path)} can't start in this image: {'; '.join(broken)}")
 
     def declared(self, pattern: bytes, detail: str, *, required: bool = True) -> None:
-        """Keep what a path or pattern names, a directory with all that is in it.
+        """Keep the files of a path or pattern, a directory with all its content.
 
         Raise BuildError when it names nothing and is `required`.
         """
@@ -83,7 +83,7 @@ class DependencyClosure:
         self._follow_all()
 
     def traced(self, run: Trace, detail: str) -> None:
-        """Keep what a traced run used, but for what lies on the file systems that are made at each start."""
+        """Keep the files that a traced run used, except on the file systems that are made at each start."""
         for path in run.used:
             resolved = self._root.locate(path)
             if resolved.status is None or _TRANSIENT.match(resolved.path):
@@ -112,7 +112,7 @@ class DependencyClosure:
                 self._look_into(resolved)
 
     def _look_into(self, resolved: ResolvedPath) -> None:
-        """Follow what a file's own bytes say."""
+        """Follow the references in a file's own bytes."""
         head = self._read_first_line(resolved.path)
         if head.startswith(b"#!") and _executable(resolved):
             self._script(resolved.path, head)
@@ -214,7 +214,7 @@ class DependencyClosure:
         return self._root.locate(path, follow=False).is_directory and bool(self._root.names(path))
 
     def _not_data(self, path: bytes, package: str) -> str:
-        """Why a file of a package is not kept as its data; empty when it is."""
+        """The reason why a file of a package is not kept as its data; empty when it is."""
         if os.fsencode(PurePosixPath(os.fsdecode(path)).parent) in self._rules.programs:
             return f"another program of package {package}"
         if any(patterns.matches(pattern, path) for pattern in self._rules.but):
@@ -239,7 +239,7 @@ class DependencyClosure:
                 self._books.ask(path_text(match.expand(about.encode())), path, match.expand(among))
 
     def _unused(self, requested: Iterable[bytes]) -> list[bytes]:
-        """Those of the patterns that no rule has named before."""
+        """The patterns that no earlier rule has named."""
         new = [pattern for pattern in requested if pattern not in self._used]
         self._used.update(new)
         return new
@@ -250,7 +250,7 @@ class DependencyClosure:
                 self._books.ask(about, path, among)
 
     def _keep_dlopened(self, path: bytes, elf: Elf) -> None:
-        """Keep what a file says it loads at run time; what it only suggests is a question."""
+        """Keep the libraries that a file loads at run time by its notes; a suggested one is a question."""
         for each in elf.dlopens:
             label = f"{each.feature or 'a feature'}, {each.priority}: {' or '.join(each.sonames)}"
             if each.priority == "suggested":

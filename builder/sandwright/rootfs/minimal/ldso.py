@@ -1,4 +1,4 @@
-"""Where the dynamic loaders of glibc and musl look for a library, as far as files decide it.
+"""The search of the dynamic loaders of glibc and musl for a library, as far as files decide it.
 
 glibc: ld.so(8). DT_RPATH of the object and of those that loaded it (where the object has no DT_RUNPATH),
 LD_LIBRARY_PATH, DT_RUNPATH of the object, /etc/ld.so.cache, the default directories. musl: ldso/dynlink.c's
@@ -118,7 +118,7 @@ class DynamicLoader:
         return []
 
     def find_unlisted(self, name: bytes, asker: bytes) -> list[bytes]:
-        """Where a library lies that the loader would find after ldconfig: in directories of ld.so.conf."""
+        """Find a library that the loader would find after ldconfig: in directories of ld.so.conf."""
         elf = self.elf(asker)
         if elf is None or b"/" in name:
             return []

@@ -28,7 +28,7 @@ class Ledger:
         return path in self._kept
 
     def keep(self, path: bytes, reason: Reason) -> ResolvedPath | None:
-        """Keep what `path` leads to and every link on the way; None when nothing is there.
+        """Keep the target of `path` and every link on the way; None when nothing is there.
 
         `reason` is that of the name itself: where that is a link, the link is the reason for its target.
         """

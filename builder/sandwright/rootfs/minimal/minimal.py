@@ -59,7 +59,7 @@ class MinimalOptions:
 
 @dataclass(frozen=True)
 class RootfsSize:
-    """How many files and links a root holds, and the bytes of its files, each inode once."""
+    """The number of files and links in a root, and the bytes of its files, each inode once."""
 
     files: int
     bytes: int
@@ -89,7 +89,7 @@ def write_minimal_bundle(
     rootless: bool | None = None,
     progress: Progress = SILENT,
 ) -> MinimalBundle:
-    """Write a bundle over a root that holds what `options` needs, and `why.json` beside its `config.json`.
+    """Write a bundle over a root with only the files for `options`, and `why.json` beside its `config.json`.
 
     The image is unpacked into `store` as for any bundle; the minimal root is a copy of its chosen files,
     in the store too, shared by all bundles with the same choice, or with `settings.embed_root` in the
@@ -118,7 +118,7 @@ def write_minimal_bundle(
 def select(
     image: Image, root: Root, rootfs: Rootfs, options: MinimalOptions, settings: BundleOptions
 ) -> Selection:
-    """Choose what to keep of a root that is unpacked and prepared."""
+    """Choose the files to keep of a root that is unpacked and prepared."""
     section = convert.image_section(image.config)
     identity = resolve_user(convert.user(section), read_accounts(root))
     environment = environment_of(section, settings, identity)
@@ -145,7 +145,7 @@ def select(
 def _keep_ground(
     closure: DependencyClosure, section: Mapping[str, Any], rootfs: Rootfs, identity: ExecUser
 ) -> None:
-    """Keep what bundles are started in and mounted on, with the owners and modes that the image gave it."""
+    """Keep the mount points and start directories of bundles, with the image's owners and modes."""
     baseline = load_baseline()
     for point in baseline.files:
         closure.declared(os.fsencode(point.path), "a mount point of every bundle", required=False)

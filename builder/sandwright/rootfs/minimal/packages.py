@@ -1,4 +1,4 @@
-"""Which package owns which file of a root file system, by the database in it.
+"""Owners of files in a root file system, by the package database in it.
 
 Debian's (`/var/lib/dpkg/info/*.list` with `status`; or `status.d` with md5sums, as distroless images have
 it) and Alpine's (`/lib/apk/db/installed`). The database is the image's own word about itself.
@@ -26,7 +26,7 @@ _LARGEST = 64 << 20
 
 @dataclass
 class InstalledPackage:
-    """A package: its files, as absolute paths without links on the way, and what it depends on by name."""
+    """A package: its files, as absolute paths without links on the way, and its dependencies by name."""
 
     name: str
     files: list[bytes] = field(default_factory=list)
@@ -67,7 +67,7 @@ class PackageDatabase:
         return self._owners.get(path)
 
     def files(self, package: str) -> list[bytes]:
-        """What belongs to a package and to no other, directories too, sorted."""
+        """The paths that belong to a package and to no other, directories too, sorted."""
         files = self._packages[package].files if package in self._packages else []
         return [path for path in files if path not in self._shared]
 
@@ -144,7 +144,7 @@ class PackageDatabase:
 
 
 def _relations(stanza: dict[str, str]) -> tuple[list[str], list[str]]:
-    """What a package depends on, alternatives too, and what it provides: names alone."""
+    """The names that a package depends on, alternatives too, and those that it provides."""
     depends = f"{stanza.get('Pre-Depends', '')},{stanza.get('Depends', '')}"
     return _relation_names(depends), _relation_names(stanza.get("Provides", ""))
 

@@ -23,7 +23,7 @@ def matches(pattern: bytes, path: bytes) -> bool:
 
 
 def find(root: Root, pattern: bytes) -> Iterator[bytes]:
-    """What a pattern or path names in a root: files and links, and of a directory all that is in it.
+    """Find the files and links of a pattern or path in a root; a directory counts with its content.
 
     Links in the part before the first wildcard are followed, so that `/lib/*` works where /lib is a link; the
     paths given are free of them. After it, links are given and not followed.

@@ -1,4 +1,4 @@
-"""The shipped rules of what a minimal root file system keeps (`oci/minimal.json`)."""
+"""The shipped rules for the content of a minimal root file system (`oci/minimal.json`)."""
 
 from __future__ import annotations
 

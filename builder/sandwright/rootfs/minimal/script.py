@@ -1,4 +1,4 @@
-"""What a script says in its first line about who runs it. Pure."""
+"""The interpreter in the first line of a script. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 LONGEST_LINE = 256
-"""What Linux reads of the line (BINPRM_BUF_SIZE)."""
+"""The length of the line that Linux reads (BINPRM_BUF_SIZE)."""
 
 _ENV = re.compile(rb"(?:.*/)?env")
 _ASSIGNMENT = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*=")

@@ -16,7 +16,7 @@ run time, by a note in a file or a traced run."""
 
 @dataclass(frozen=True)
 class Reason:
-    """Why one path is kept: the kind, the kept path that led to it (None at the start), and details."""
+    """The reason to keep a path: the kind, the kept path that led to it (None at the start), and details."""
 
     kind: Because
     parent: bytes | None = None

@@ -138,7 +138,7 @@ class _Process:
 
 
 def read_logs(logs: Mapping[int, Path]) -> Trace:
-    """What the command of a trace used; one log a process, as `strace -ff -xx -y` writes them."""
+    """Read the files that a traced command used; one log per process, as `strace -ff -xx -y` writes them."""
     found = Trace()
     children = {
         int(line[3])

@@ -18,7 +18,7 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _COPY = 1 << 24
 _NOT_HERE = (errno.ENOSYS, errno.EINVAL, errno.EXDEV, errno.EOPNOTSUPP)
-"""What copy_file_range(2) says on kernels and file systems that don't have it."""
+"""The errors of copy_file_range(2) on kernels and file systems that don't have it."""
 
 _HOSTS_OWN = "security.selinux"
 _FOR_ROOT = ("security.", "trusted.")
@@ -26,7 +26,7 @@ _FOR_ROOT = ("security.", "trusted.")
 
 @dataclass(frozen=True)
 class Copied:
-    """How much was copied: files and links, and the bytes of all files, each inode once."""
+    """The amount of copied data: files and links, and the bytes of all files, each inode once."""
 
     files: int
     bytes: int
@@ -78,7 +78,7 @@ class _Copying:
         self.files += 1
 
     def finish(self) -> None:
-        """Give the directories what only holds when nothing is made in them any more, the deepest first."""
+        """Give the directories their times and modes, which new files would change, the deepest first."""
         for path in sorted(
             self._made, key=lambda path: path.count(b"/") if path != b"/" else 0, reverse=True
         ):

@@ -19,7 +19,7 @@ from sandwright.rootfs.securejoin import Root
 
 _TIMEOUT = 60.0
 _STARTED_BY = b"bwrap: "
-"""How messages of bubblewrap begin: a run with one did not reach the program."""
+"""The prefix of bubblewrap's messages: a run with one did not reach the program."""
 
 
 def try_minimal(

@@ -99,7 +99,7 @@ def seconds(time_ns: int) -> bytes:
 
 
 def pad(size: int) -> int:
-    """How many bytes follow `size` bytes up to the next block."""
+    """The number of bytes after `size` bytes up to the next block."""
     return -size % BLOCK
 
 

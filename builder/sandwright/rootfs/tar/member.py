@@ -48,7 +48,7 @@ _PLAIN_KEYS = frozenset(
 
 @dataclass(slots=True)
 class ExtendedHeader:
-    """What PAX and GNU headers say about the member that follows them.
+    """The PAX and GNU headers before a member.
 
     Of two `path` records in one PAX header the last counts, as for Go, GNU tar and libarchive; every other
     key comes once.
@@ -163,7 +163,7 @@ def decode(
     *,
     may_be_sparse: bool = False,
 ) -> TarEntry:
-    """The member of any header whose checksum is right; `extension` is what came before it.
+    """The member of any header whose checksum is right; `extension` is the header before it.
 
     The size of a sparse file, which is refused unless it `may_be_sparse`, is that of its stored content.
     """
@@ -235,7 +235,7 @@ def _entry_kind(flag: bytes, raw: bytes) -> EntryKind:
 
 
 def _prefix(block: bytes) -> bytes:
-    """What stands before the name in `block`: only ustar has it.
+    """The prefix of the name in `block`: only ustar has it.
 
     GNU tar keeps two times there; but Go before 1.8 wrote a prefix into GNU headers too (golang/go#12594).
     """
@@ -267,7 +267,7 @@ def _link_text_of(kind: EntryKind, block: bytes, extension: ExtendedHeader, limi
     try:
         return normalise(_rooted(raw), limits=limits)
     except ValueError as wrong:
-        raise ValueError(f"it is a hard link, and of what it names: {wrong}") from None
+        raise ValueError(f"it is a hard link, and of its target: {wrong}") from None
 
 
 def _rooted(raw: bytes) -> bytes:

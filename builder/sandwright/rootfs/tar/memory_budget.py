@@ -1,4 +1,4 @@
-"""Bounds the memory for an image's members, whatever its headers claim and however it is packed."""
+"""Bounds the memory for an image's members, for any header and any packing."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class TarReader:
         raise ArchiveRefused(f"{self._name}: {show(path)}: {reason}")
 
     def _with_holes(self, pieces: SparseMap) -> Iterator[bytes]:
-        """The content of a sparse file. A long hole is several times `HOLE`, for who can leave it out."""
+        """The content of a sparse file. A long hole is several times `HOLE`, so that callers can skip it."""
         at, stored = 0, self._left
         for offset, length in (*pieces, (self._size, 0)):
             yield from itertools.repeat(HOLE, (offset - at) // len(HOLE))

@@ -22,7 +22,7 @@ _SIZE, _REAL = SPARSE + b"size", SPARSE + b"realsize"
 _KEYS = frozenset((NAME, _MAP, _MAJOR, _MINOR, _BLOCKS, _SIZE, _REAL, *PAIRED))
 _NUMBER = re.compile(rb"[0-9]{1,19}")
 _OLD, _OLD_MORE = 4, 21
-"""How many pieces are in an old GNU header, and in each block that continues it."""
+"""The number of pieces in an old GNU header, and in each block that continues it."""
 
 SparseMap = Sequence[tuple[int, int]]
 """Offset and length of each piece of data."""

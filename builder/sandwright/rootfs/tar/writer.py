@@ -82,7 +82,7 @@ def _member_header(entry: TarEntry) -> bytes:
 
 
 def _ustar_header(entry: TarEntry, path: bytes, pax: dict[bytes, bytes], flag: bytes = b"") -> bytes:
-    """The ustar header of a member. What does not fit is put into `pax`."""
+    """The ustar header of a member. Values that do not fit are put into `pax`."""
     prefix, name = _split_name(path, pax)
     major, minor = entry.device
     whole, fraction = divmod(entry.mtime_ns, 10**9)
@@ -132,7 +132,7 @@ def _split_name(path: bytes, pax: dict[bytes, bytes]) -> tuple[bytes, bytes]:
 
 
 def _beyond_ustar(key: bytes, value: bytes, pax: dict[bytes, bytes]) -> bytes:
-    """Put a name into the PAX header (UTF-8 unless it says otherwise); give what other readers see."""
+    """Put a name into the PAX header (UTF-8 unless it says otherwise); give the name for other readers."""
     pax[key] = value
     try:
         value.decode()

@@ -70,7 +70,7 @@ class ZstdFrames:
 
 
 def _frame_steps() -> Generator[_Want, bytes, None]:
-    """Yield what to read next; receive it; repeat without end."""
+    """Yield the next piece to read; receive it; repeat without end."""
     skip = 0
     while True:
         magic = yield _Want(skip, 4, between=True)

@@ -36,7 +36,7 @@ class ImageLayer:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The layer's name in messages."""
         return f"layer {self.digest}"
 
     def check(self) -> None:

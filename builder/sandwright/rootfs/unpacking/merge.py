@@ -1,4 +1,4 @@
-"""Whiteouts and opaque directories: what a layer removes from the layers below it.
+"""Whiteouts and opaque directories: the paths that a layer removes from the layers below it.
 
 A whiteout applies to lower layers only, whatever the order of members (image-spec layer.md). So a layer is
 applied in two steps: first its whiteouts, then its entries. The first step needs all whiteouts before any

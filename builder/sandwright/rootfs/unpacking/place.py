@@ -131,7 +131,7 @@ class TarExtractor:
         made.mtime_ns = entry.mtime_ns
 
     def _meet(self, parent: OpenDirectory, name: bytes) -> tuple[OpenDirectory, bool]:
-        """The directory that is there, and true; or a new one in the place of whatever else was there."""
+        """The directory that is there, and true; or a new one in the place of any other file."""
         try:
             return self._tree.enter(parent, name), True
         except NotADirectoryError:
@@ -147,7 +147,7 @@ class TarExtractor:
         self._finish_unopened(parent, name, entry)
 
     def _hardlink(self, parent_path: bytes, name: bytes, entry: TarEntry) -> None:
-        """A further name for what the merged tree has as `entry.link`, whose owner and mode stay.
+        """A further name for the merged tree's file at `entry.link`, whose owner and mode stay.
 
         A second descriptor holds the target's directory while that of the name is looked up.
         """
@@ -170,7 +170,7 @@ class TarExtractor:
             os.link(target, name, src_dir_fd=held, dst_dir_fd=parent.fd, follow_symlinks=False)
         except FileNotFoundError:
             raise EntryRefused(
-                f"it is a hard link to {show(entry.link)}, and takes the place of what holds that"
+                f"it is a hard link to {show(entry.link)}, and takes the place of a directory of that path"
             ) from None
         finally:
             os.close(held)
@@ -261,7 +261,7 @@ def default_owners() -> Owners:
 
 
 def umask() -> int:
-    """What this process takes off modes, found without changing it for a moment as the system call would."""
+    """The mode mask of this process, read without changing it briefly, as the system call would."""
     with contextlib.suppress(FileNotFoundError):
         for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
             if line.startswith("Umask:"):
@@ -279,7 +279,7 @@ def _explaining_owner(entry: TarEntry) -> Iterator[None]:
 
 
 def owner_record(uid: int, gid: int) -> bytes:
-    """What `OWNER` holds: the protobuf message `Resource` of rootlesscontainers/proto.
+    """The content of `OWNER`: the protobuf message `Resource` of rootlesscontainers/proto.
 
     Its fields are 1, the uid, and 2, the gid, as varints; root is written as umoci writes it, as no change.
     """

@@ -112,7 +112,7 @@ def _is_ours(name: str, parent: int) -> bool:
 
 
 def _disinherit(fd: int) -> None:
-    """Remove what new directories inherit: group, setgid, ACLs."""
+    """Remove inherited properties of new directories: group, setgid, ACLs."""
     for name in ("system.posix_acl_default", "system.posix_acl_access"):
         with contextlib.suppress(OSError):
             os.removexattr(fd, name)

@@ -123,7 +123,7 @@ def write_atomically(path: Path, content: bytes) -> bool:
 
 
 def _has_content(path: Path, content: bytes) -> bool:
-    """Whether a plain file with this content is there; what would wait to be opened or read is none."""
+    """Whether a plain file with this content is there; a file that would block is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

@@ -184,7 +184,7 @@ class RootfsTree:
         return current
 
     def _pass(self, current: OpenDirectory, entered: deque[bytes]) -> None:
-        """Let go of what a walk has left behind: held are the last directories that it went through."""
+        """Close the directories that a walk has left behind, except the last ones that it went through."""
         entered.append(current.path)
         if len(entered) <= _ON_THE_WAY:
             return

@@ -128,7 +128,7 @@ class _Unpacking:
         try:
             merge.apply_whiteouts(removals, self._tree, self._contained)
         except EntryRefused as refusal:
-            raise ArchiveRefused(f"{layer.name}: of what it takes away: {refusal}") from None
+            raise ArchiveRefused(f"{layer.name}: of a path that it removes: {refusal}") from None
         except OSError as error:
             raise _translated(error, layer.name) from error
 
@@ -149,7 +149,7 @@ class _Unpacking:
         )
 
     def report(self, layers: int) -> UnpackReport:
-        """What was done."""
+        """The report on the unpacking."""
         return UnpackReport(self._owners, layers, self._entries, self._bytes, self._contained, self._missing)
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The probe: a small static program that attempts things in a sandbox and answers what came of each.
+"""The probe: a small static program that attempts actions in a sandbox and reports the result of each.
 
 Every sandbox that is started for a test runs it: preflights, proofs of policies, proofs of user mapping.
 `source/main.c` describes its protocol, `protocol` speaks it.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["ok", "errno", "signal", "late", "unknown", "none"]
-"""How an attempt ended. `none`: no answer came, as the sandbox or the program ended before."""
+"""The outcome of an attempt. `none`: no answer came, as the sandbox or the program ended before."""
 
 Word = bytes | str | int | os.PathLike[str]
 

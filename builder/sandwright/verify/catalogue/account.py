@@ -70,4 +70,4 @@ def _both_ways(made: Path, word: str) -> str | None:
             file.write(_ADDED)
     except OSError as error:
         return f"{made} can't be read and written on the host: {os.strerror(error.errno or 0)}"
-    return None if content == word.encode() else f"{made} is not what it was: {content!r}"
+    return None if content == word.encode() else f"{made} was changed: {content!r}"

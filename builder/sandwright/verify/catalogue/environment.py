@@ -1,4 +1,4 @@
-"""Probes of variables, secrets, and what else a process inherits."""
+"""Probes of variables, secrets, and everything else that a process inherits."""
 
 from __future__ import annotations
 

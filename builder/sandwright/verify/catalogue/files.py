@@ -220,7 +220,7 @@ def _missing_name_probes(subject: ProofSubject) -> Iterator[Probe]:
 
 
 _NAMES = 4
-"""How many protected names are attempted; all are treated alike."""
+"""The number of protected names that are attempted; all are treated alike."""
 
 
 def creation_controls(mine: Path) -> tuple[ProbeStep, ...]:
@@ -278,7 +278,7 @@ def _temporary_probe(subject: ProofSubject) -> Probe:
 
 
 def _not_temporary(subject: ProofSubject) -> str:
-    """Why no temporary file of the host can be attempted."""
+    """The reason why no temporary file of the host can be attempted."""
     if subject.properties.copies_project:
         return "the planted files are in the project, which is shown"
     return "" if subject.fixture.temporary else "this host's /tmp can't be written"
@@ -324,7 +324,7 @@ def _content_fault(path: Path, content: str, uid: int) -> str | None:
 
 def _check_unchanged(path: Path, content: str) -> str | None:
     found = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
-    return None if found == content else f"{path} is not what it was: {found!r}"
+    return None if found == content else f"{path} was changed: {found!r}"
 
 
 def _removed(path: Path) -> str | None:

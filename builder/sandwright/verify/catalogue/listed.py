@@ -53,10 +53,10 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
 
 
 _TRIED = 3
-"""How many entries of a denied directory are attempted."""
+"""The number of a denied directory's entries that are attempted."""
 
 _PLACES, _NAMES = 4, 4
-"""How many directories, and names in each, are attempted; all are treated alike."""
+"""The number of directories, and of names in each, that are attempted; all are treated alike."""
 
 
 def _by_placeholder(
@@ -132,7 +132,7 @@ def _for_rule(rule: PathRule, subject: ProofSubject) -> Iterator[Probe]:
 
 
 def _unenforceable_reason(rule: PathRule, subject: ProofSubject) -> str:
-    """Why the method can't enforce a rule inside a writable path; empty if it can, or if it need not."""
+    """The reason why the method can't enforce a rule inside a writable path; empty if it can or need not."""
     feature = {"deny": "filesystem.deny-inside", "readonly": "filesystem.readonly"}.get(rule.kind, "")
     support = subject.declaration.of(feature)
     parent = rule.path.rpartition("/")[0] or "/"
@@ -141,7 +141,7 @@ def _unenforceable_reason(rule: PathRule, subject: ProofSubject) -> str:
 
 
 def _visible(path: str, subject: ProofSubject) -> bool:
-    """Whether the host's files at or above a path are visible inside at all, whatever the rules say."""
+    """Whether the host's files at or above a path are visible inside at all, apart from the rules."""
     if not subject.image_root:
         return True
     listed = {

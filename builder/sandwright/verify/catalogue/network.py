@@ -156,7 +156,7 @@ def _check_silence(subject: ProofSubject, word: str) -> str | None:
     with socket.create_connection(("127.0.0.1", listeners.loopback), timeout=5) as end:
         end.sendall(control_word.encode())
     if not _soon(lambda: listeners.heard(control_word)):
-        return "the canary listener does not hear what the host itself says"
+        return "the canary listener does not hear the host's own message"
     return "a listener of the host was reached" if listeners.heard(word) else None
 
 

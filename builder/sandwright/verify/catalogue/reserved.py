@@ -1,4 +1,4 @@
-"""Probes of sandwright's own state and installation: no sandbox changes them, whatever a policy grants."""
+"""Probes of sandwright's own state and installation: no sandbox changes them, under any policy."""
 
 from __future__ import annotations
 

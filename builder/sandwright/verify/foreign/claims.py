@@ -118,7 +118,7 @@ def read_promises(named: str) -> Promises:
     except OSError as error:
         names = ", ".join(shipped_subjects())
         raise UsageError(
-            f"the promises {named} can't be read: {error.strerror}; there ship those of {names}"
+            f"the promises {named} can't be read: {error.strerror}; shipped are those of {names}"
         ) from None
     with quoting_no_link(path, named):
         return decode(Promises, parse_yaml(content, file=path.name if named in shipped_subjects() else named))

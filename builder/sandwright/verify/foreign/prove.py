@@ -85,7 +85,7 @@ def _prove_stage(promises: Promises, command: Sequence[object]) -> Iterator[Prob
 
 
 _MOST_AGAIN = 15
-"""How many failed probes are attempted again: more are no accident."""
+"""The number of failed probes that are attempted again: more are no accident."""
 
 
 def _runs(promises: Promises, command: Sequence[object]) -> list[ProbeOutcome]:

@@ -74,7 +74,7 @@ def _probe_features(probe: Probe) -> Iterator[str]:
 
 
 def _why_not_promised(name: str, features: frozenset[str], promises: Promises) -> str | None:
-    """Why a probe is not promised; None where it is."""
+    """The reason why a probe is not promised; None if it is."""
     if name == "lifecycle/starts":
         return None
     for what, reason in promises.not_promised.items():

@@ -1,4 +1,4 @@
-"""How a case of user mapping is started: the mapped image in each runtime's form, and the user."""
+"""Starts of user mapping cases: the mapped image in each runtime's form, and the user."""
 
 from __future__ import annotations
 

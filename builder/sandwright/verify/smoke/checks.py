@@ -21,7 +21,7 @@ FEW_AUTHORITIES = 100
 """Mozilla's list, which Debian's ca-certificates brings, holds about 140."""
 
 _OVERFLOW = 65534
-"""What the kernel shows for an id that a user namespace doesn't map (/proc/sys/kernel/overflowgid)."""
+"""The id that the kernel shows for one that a user namespace doesn't map (/proc/sys/kernel/overflowgid)."""
 
 _FALLBACK_DEVICES = frozenset(
     "tunl0 gre0 gretap0 erspan0 sit0 ip_vti0 ip6_vti0 ip6tnl0 ip6gre0".split()  # noqa: SIM905
@@ -131,7 +131,7 @@ def _judge_architecture(
     seen: Mapping[str, Any], _evidence: Evidence, expected: GuestExpectation
 ) -> Judgement:
     if expected.platform not in _MACHINES:
-        return Verdict.INCONCLUSIVE, f"what {expected.platform} calls itself is not known here"
+        return Verdict.INCONCLUSIVE, f"the machine of {expected.platform} is not known here"
     machine = _MACHINES[expected.platform]
     found = (seen["machine"], seen["elf"])
     if found != machine:
@@ -208,7 +208,7 @@ def _judge_network(seen: Mapping[str, Any], _evidence: Evidence, _expected: Gues
 
 def _judge_environment(seen: Mapping[str, Any], _evidence: Evidence, expected: GuestExpectation) -> Judgement:
     if seen["leaks"]:
-        return Verdict.FAIL, f"what the runtime was started with can be read in {', '.join(seen['leaks'])}"
+        return Verdict.FAIL, f"the runtime's own environment can be read in {', '.join(seen['leaks'])}"
     variables = seen["variables"]
     wrong = sorted(name for name, value in expected.environment.items() if variables.get(name) != value)
     if wrong:

@@ -253,7 +253,7 @@ def handshake(client: Any, server: Any, host: str) -> str:
 
 
 def authorities(default: Any) -> dict[str, int]:
-    """How many authorities are trusted by default: read at once, or looked up by hash when one is needed."""
+    """The number of authorities trusted by default: read at once, or looked up by hash when needed."""
     import ssl
 
     paths = ssl.get_default_verify_paths()
@@ -266,7 +266,7 @@ def authorities(default: Any) -> dict[str, int]:
 
 ATTEMPTS = (surroundings, identity, privileges, root, temporary, network, environment)
 OF_THE_IMAGE = (programs, tls)
-"""What hangs on the image alone, and not on what started it."""
+"""The checks that depend on the image alone, and not on the engine or runtime that started it."""
 
 
 def main() -> int:

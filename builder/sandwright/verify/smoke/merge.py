@@ -1,4 +1,4 @@
-"""Keeps what earlier runs saw of images, or under runtimes, that a run was not about."""
+"""Keeps earlier results for images, or under runtimes, that a run did not cover."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sandwright.runtime.registry import RUNTIMES
 from sandwright.verify.smoke.report import ImageReport, ImageRow, ReportedImage
 
 DigestOf = Callable[[str, str], str | None]
-"""The digest of what an image is now, by its name and a platform; None when it isn't there."""
+"""The digest of the current image, by its name and a platform; None when it isn't there."""
 
 
 def merge_reports(report: ImageReport, earlier: ImageReport | None, digest_of: DigestOf) -> ImageReport:
@@ -54,7 +54,7 @@ def in_layouts(directory: Path) -> DigestOf:
 
 
 def _subjects(earlier: ImageReport, rows: list[ImageRow], report: ImageReport) -> Iterator[ReportedImage]:
-    """What the earlier rows are about, as far as the report isn't."""
+    """The images of the earlier rows that are missing in the report."""
     there = {(subject.image, subject.platform) for subject in report.subjects}
     missing = {(row.image, row.platform) for row in rows} - there
     return (subject for subject in earlier.subjects if (subject.image, subject.platform) in missing)

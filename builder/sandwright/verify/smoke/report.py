@@ -44,7 +44,7 @@ class ImageRow:
         return combine(finding.verdict for finding in self.findings)
 
     def reason(self) -> str:
-        """Why it is not a pass: its findings that are not, in one line. Empty for a pass."""
+        """The reason why the row is no pass: its findings of that verdict, in one line. Empty for a pass."""
         verdict = self.verdict
         if verdict is Verdict.PASS:
             return ""
@@ -122,7 +122,7 @@ class ImageReport:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ImageReport:
-        """Read what `to_json` gave. Raise HostError when it is something else."""
+        """Decode the output of `to_json`. Raise HostError for anything else."""
         try:
             if data["schema"] != _SCHEMA:
                 raise ValueError(f"schema {data['schema']}, not {_SCHEMA}")

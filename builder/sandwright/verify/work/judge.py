@@ -12,12 +12,12 @@ from sandwright.verify.verdict import Verdict
 from sandwright.verify.work.probe import Expression, WorkProbe
 
 _SHOWN = 2000
-"""How many characters of the end of a script's output the evidence has."""
+"""The number of characters from the end of a script's output that the evidence has."""
 
 
 @dataclass(frozen=True)
 class ScriptEnd:
-    """How a script ended, with its output. None: it was not started, or time ran out."""
+    """The end of a script, with its output. None: it was not started, or time ran out."""
 
     status: int | None
     output: str = ""
@@ -89,7 +89,7 @@ def _denial_text(method: str, result: WorkResult) -> str:
 
 
 def _work_faults(probe: WorkProbe, result: WorkResult) -> Iterator[str]:
-    """Why the work was not done."""
+    """The reasons why the work was not done."""
     if result.work.status != 0:
         yield "the work did not finish" if result.work.status is None else "the work failed"
     elif not result.work.says(probe.done):
@@ -103,7 +103,7 @@ def _work_faults(probe: WorkProbe, result: WorkResult) -> Iterator[str]:
 def _breaches(result: WorkResult) -> Iterator[str]:
     """The denied accesses that succeeded."""
     if result.denied.status == 0:
-        yield "what must be denied succeeded"
+        yield "the access that must be denied succeeded"
     if result.kept:
         yield f"on the host: {result.kept}"
 

@@ -96,7 +96,7 @@ class WorkProbe:
     """By method, or `all`: the limits of this work. A breach is still a fail."""
 
     seconds: float = 120.0
-    """How long all of it may take inside."""
+    """The time limit for all commands inside, in seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)

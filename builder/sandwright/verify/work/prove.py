@@ -128,7 +128,7 @@ def _run_work(proof: _Proof, probe: WorkProbe, launcher: Path, project: Path) ->
 
 
 def _read_output(ended: process.Result, word: str) -> WorkResult:
-    """What the two scripts said, between the lines that only we can have written."""
+    """The results of the two scripts, between the lines that only we can have written."""
     output = ended.stdout.decode(errors="replace")
     ends, lines = [], ""
     for line in output.splitlines(keepends=True):

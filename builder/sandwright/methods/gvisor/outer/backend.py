@@ -32,7 +32,7 @@ IMAGE = f"sandwright/{NAME}:latest"
 _ASKING = 10.0
 
 _FILES = ("etc/hosts", "etc/resolv.conf", "etc/passwd", "etc/group")
-"""What the trial's root has to have beside directories: the container's own lie over them."""
+"""The files that the trial's root needs beside directories: the container's own are mounted over them."""
 
 
 def engine_backend(name: str) -> EngineBackend:
@@ -107,7 +107,11 @@ class OuterGvisor(Launched):
         """The cause of a failed start, which the session program has already put into words."""
         message = failed.output
         if "namespaces" in message or "pivot_root" in message:
-            return "container-filter", message, "something around the engine withholds what gVisor needs"
+            return (
+                "container-filter",
+                message,
+                "the engine's own environment withholds a feature that gVisor needs",
+            )
         return self._engine_backend.explained(failed, host)
 
     def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:  # noqa: ARG002

@@ -151,7 +151,7 @@ def outer_container(
 
 
 _KEEP_ID = "--userns=keep-id"
-"""What a Podman without root needs, and a root's refuses."""
+"""The option that a Podman without root needs, and one with root refuses."""
 
 
 def own_limits() -> Iterator[str]:

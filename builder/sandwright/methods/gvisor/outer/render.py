@@ -43,7 +43,7 @@ from sandwright.resources import data_json
 from sandwright.seccomp import CatalogueProfile, oci_json, profile
 
 HOST = "/host"
-"""Where the container shows paths of the host: none of them lies over a program of the container's own."""
+"""The container's directory for paths of the host: none of them hides a program of the container."""
 
 STATE = "/run/sandwright"
 """A tmpfs for bundles, and for all that runsc keeps."""
@@ -167,7 +167,7 @@ _OWN_VARIABLES = frozenset((FLAGS, "SANDWRIGHT_PASSED", "SANDWRIGHT_PRIVATE"))
 
 
 def _check_expressible(policy: ResolvedPolicy) -> None:
-    """Refuse what an outer container has no place for."""
+    """Refuse settings that an outer container can't have."""
     if policy.credentials.needs_bridge:
         field = "credentials.shims" if policy.credentials.shims else "credentials.signing"
         raise RenderError(f"{policy.source(field)}: {field}: gVisor's outer container cannot have shims")

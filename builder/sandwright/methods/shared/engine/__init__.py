@@ -1,1 +1,1 @@
-"""What Docker and Podman share: containers of an engine."""
+"""Code that Docker and Podman share: containers of an engine."""

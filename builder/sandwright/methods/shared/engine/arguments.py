@@ -20,11 +20,11 @@ PERIOD = 100_000
 than the kernel's least, 1000, is counted in a second instead."""
 
 DETACH_KEYS = "ctrl-^,ctrl-_,ctrl-^,ctrl-_"
-"""What detaches a terminal from its container, left running: nothing that anybody types."""
+"""The keys that detach a terminal from its running container: a sequence that nobody types."""
 
 
 def run_arguments(container: Container) -> tuple[str, ...]:
-    """The options of `run`. What a run brings comes after them, then the image and the command.
+    """The options of `run`. A run's own options come after them, then the image and the command.
 
     Raise RenderError for a path that the engine has no spelling for.
     """
@@ -99,7 +99,7 @@ def _base_arguments(container: Container) -> Iterator[str]:
 
 
 def _own_base(container: Container) -> Iterator[str]:
-    """What only one of the engines has."""
+    """The options that only one of the engines has."""
     if container.engine == "docker":
         yield "--init=false"  # the launcher brings its own
         return

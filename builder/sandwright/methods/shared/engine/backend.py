@@ -29,10 +29,10 @@ LABEL = "sandwright.session"
 """The label of every container and network that a launcher makes: the session, or a random number."""
 
 PREFIX = "sandwright-"
-"""What the names of containers begin with."""
+"""The prefix of containers' names."""
 
 INSIDE = "-inside"
-"""How the name of a network with only a sandbox and its proxy ends, behind the sandbox's name."""
+"""The suffix of the network with only a sandbox and its proxy, after the sandbox's name."""
 
 PROXY = "-proxy"
 """Likewise that of the proxy's container."""
@@ -168,7 +168,7 @@ class EngineBackend(Launched):
             raise HostError(f"the directory of {run} stays, because a container of it goes on")
 
     def end_unknown(self, directory: Path) -> None:
-        """End what a run's client started and the engine knows nothing of: nothing."""
+        """End processes of a run's client that the engine does not know; by default there are none."""
 
 
 def _telling(message: str) -> str:

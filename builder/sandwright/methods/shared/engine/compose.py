@@ -1,4 +1,4 @@
-"""Spells a container as a service of a Compose file (compose-spec, 2025), for who starts it without `launch`.
+"""Spells a container as a service of a Compose file (compose-spec, 2025), for starts without `launch`.
 
 Compose lacks some features of the launcher, and the file lists them: there are no placeholders, so Git
 directories are read-only as a whole; there is no time limit; variables are not passed by pattern; nothing
@@ -26,7 +26,7 @@ SERVICE = "sandbox"
 ABSENT_NAMES = (
     "restricted names that don't exist yet can be created inside, and can be read once the host has them"
 )
-"""What the file's head says that it lacks."""
+"""The limitation that the file's head states."""
 
 
 def compose_file(policy: ResolvedPolicy, plan: MountPlan, container: Container) -> str:
@@ -102,7 +102,7 @@ def _limit_keys(container: Container) -> Json:
 
 
 def _environment_items(policy: ResolvedPolicy, container: Container) -> Iterator[str]:
-    """Values, then names whose values Compose takes from its own environment, then what stays empty."""
+    """Values, then names whose values Compose takes from its own environment, then empty ones."""
     yield from (f"{name}={value}" for name, value in sorted(container.environment.items()))
     for pattern in policy.environment.passed:
         if not pattern.endswith("*") and policy.environment.passes(pattern) and not loads_code(pattern):

@@ -112,7 +112,7 @@ _position = partial(position_in, below=_SERVICE)
 
 
 def _service_options(document: Document, service: dict[str, Any]) -> Iterator[Option]:
-    """What decides about the container's rights, as the options of `run` that say the same."""
+    """The parts of the service that decide about rights, as the equivalent options of `run`."""
     for key, name in _LISTS.items():
         yield from ((name, text, position) for text, position in _service_list(document, key))
     for key, name in _WORDS.items():
@@ -145,5 +145,5 @@ def _service_list(document: Document, name: str) -> Iterator[tuple[str, Artifact
 
 
 def _unescape_dollars(text: str) -> str:
-    """What Compose makes of a text without variables."""
+    """Text without variables as Compose reads it: `$$` becomes `$`."""
     return text.replace("$$", "$")

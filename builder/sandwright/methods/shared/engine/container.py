@@ -1,4 +1,4 @@
-"""What a container of Docker or Podman is to be, as values: the one source of its arguments and its service.
+"""A container of Docker or Podman, as values: the one source of its arguments and its service.
 
 The modules that spell these values for an engine add no policy to them.
 """
@@ -47,7 +47,7 @@ class Bind:
 
 @dataclass(frozen=True)
 class Container:
-    """A container, but for what a run brings: its command, its name, the variables that are passed on.
+    """A container without a run's own values: its command, its name, the variables that are passed on.
 
     `image` is the reference that the engine knows it by; `ours` is its name where it is this project's.
     `user` is who the process runs as, None for the image's own user; `account` is who that is in the files
@@ -123,7 +123,7 @@ def container(policy: ResolvedPolicy, plan: MountPlan, engine: EngineName) -> Co
 
 
 def with_mounts(container: Container, plan: MountPlan) -> Container:
-    """The same container, with what another plan has of mounts. Raise RenderError like `container`."""
+    """The same container, with the mounts of another plan. Raise RenderError like `container`."""
     masked: tuple[str, ...] = ()
     if container.engine == "podman":
         plan, masked = masked_paths(plan)
@@ -186,7 +186,7 @@ def _unset_proxies(policy: ResolvedPolicy) -> Iterator[str]:
 
 @dataclass
 class _Places:
-    """What lies where inside, sorted by what an engine has to be asked for."""
+    """The mount points inside, sorted by the engine's option for them."""
 
     binds: list[Bind] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
@@ -232,7 +232,7 @@ def _working_directory(policy: ResolvedPolicy, binds: Sequence[Bind]) -> str:
 
 
 def _check_container(made: Container) -> None:
-    """Refuse what reaches the engine as JSON and can't be said there, and what the engine refuses later."""
+    """Refuse values that the engine's JSON can't express, and values that the engine refuses later."""
     if any(":" in path for path in made.masked):
         raise RenderError(f"podman can't hide a path with a colon: {', '.join(made.masked)}")
     paths = [made.directory, *made.masked, *made.folders, *made.ignored, *made.files, *made.scratch]

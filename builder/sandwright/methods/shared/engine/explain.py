@@ -97,7 +97,7 @@ def filter_of(rendered: Rendered, capabilities: Sequence[str]) -> Calls:
 
 
 def _own_network(read: ReadPlan, options: Sequence[Option]) -> ArtifactPosition | None:
-    """The position of what says that the network leads nowhere: with a proxy the launcher chooses it."""
+    """The position of the setting for a closed network: with a proxy the launcher chooses it."""
     if any(name in _NETWORKS for name, _, _ in options):
         return network_of(options)
     return next((at for _, at in read.words_of("sw_proxied")), None)

@@ -1,4 +1,4 @@
-"""What the launchers of Docker and Podman say, and the one in shell, for macOS."""
+"""Texts of the launchers of Docker and Podman, and the launcher in shell, for macOS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FACTS = {
     "docker": " memory={{.MemoryLimit}} cpu={{.CPUCfsQuota}} pids={{.PidsLimit}} {{.SecurityOptions}}",
     "podman": "{{range .Host.CgroupControllers}} {{.}}=true {{end}}",
 }
-"""What the client is asked for of its machine."""
+"""The client's queries about its machine."""
 
 
 def engine_script(plan: LaunchPlan, others: Sequence[Artifact]) -> tuple[Artifact, Artifact]:
@@ -110,7 +110,7 @@ def proxy_missing(container: Container) -> str:
 
 
 def _to_load(container: Container, image: str, name: str, *also: str) -> str:
-    """The same of an image of ours, and what builds it with others."""
+    """The same of an image of ours, and the command that builds it with others."""
     build = " ".join(("sandwright build-images", *(f"--name {each}" for each in (name, *also))))
     load = f"sandwright export-image {name} --to {name}.tar && {container.engine} load --input {name}.tar"
     return f"the image {image} is not here: {build}, or, if it is built, {load}"

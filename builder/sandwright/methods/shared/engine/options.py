@@ -1,4 +1,4 @@
-"""Options of `docker run` and `podman run` that are rendered, and what they leave a container of its host.
+"""Options of `docker run` and `podman run` that are rendered, and the host access that they leave.
 
 An option, or a value of one that opens something, that is not here is refused: what it does is not known.
 """

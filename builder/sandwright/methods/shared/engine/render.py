@@ -1,4 +1,4 @@
-"""Renders what Docker and Podman make a sandbox of: arguments, accounts, a filter, a service, a launcher.
+"""Renders the artifacts for a sandbox of Docker or Podman: arguments, accounts, filter, service, launcher.
 
 Both engines get the same container (`container`), spelled for each (`arguments`) and for Compose (`compose`),
 and our own filter of system calls: their defaults differ from each other, and over time.

@@ -1,1 +1,1 @@
-"""What oci and gvisor share: an OCI runtime on an unpacked image."""
+"""Code that oci and gvisor share: an OCI runtime on an unpacked image."""

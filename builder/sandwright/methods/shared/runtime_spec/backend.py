@@ -27,7 +27,7 @@ from sandwright.setup.requirements import how_to_get
 from sandwright.signalling import DYING, started
 
 DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", "usr", "var")
-"""What an image's root has to have; the trial's is made of nothing else."""
+"""The directories that an image's root needs; the trial's root is made of nothing else."""
 
 KILL = 10.0
 """Seconds for a question to a runtime."""

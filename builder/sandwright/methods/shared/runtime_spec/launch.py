@@ -27,7 +27,7 @@ _HOLES: Mapping[str, re.Pattern[bytes]] = {
     "mounts": re.compile(rb'^  "mounts": \[()', re.MULTILINE),
     "seccomp": re.compile(rb'^    "seccomp": (\{$.*?^    \})', re.MULTILINE | re.DOTALL),
 }
-"""What a run puts into the configuration, in place of each group.
+"""The parts of the configuration that a run replaces, each as the group of a pattern.
 
 Strings have no line breaks there, so that no value can look like one of these."""
 

@@ -46,19 +46,19 @@ _SYSTEM = frozenset(
 """Directories at the root that belong to the image: mounts below them need a mount point there."""
 
 _OWN = frozenset(("dev", "proc", "sys"))
-"""Those of them that the runtime mounts anew."""
+"""The directories among them that the runtime mounts anew."""
 
 IMAGE_DIRECTORIES = _SYSTEM - _OWN
-"""Those that stay the image's: no mount point is made in them."""
+"""The directories that stay the image's: no mount point is made in them."""
 
 NOTHING = "nothing"
-"""What lies over a denied file under runsc, which opens devices on any mount.
+"""The file over a denied file under runsc, which opens devices on any mount.
 
 It is a file without rights, in the bundle of each run."""
 
 
 IGNORED = "ignored"
-"""What lies over a cover that Git passes over: a directory with a `.gitignore`, in the bundle of each run."""
+"""The directory over a placeholder that Git ignores: it has a `.gitignore`, in the bundle of each run."""
 
 
 def render_runtime(policy: ResolvedPolicy, *, gvisor: bool) -> tuple[Artifact, ...]:
@@ -221,7 +221,7 @@ def _mount_entries(
 
 
 def _shares_sys(policy: ResolvedPolicy, *, gvisor: bool) -> bool:
-    """Whether `/sys` is the host's: only who owns the network mounts its own. gVisor's is the sentry's."""
+    """Whether `/sys` is the host's: only the network's owner mounts its own. gVisor's is the sentry's."""
     network = policy.network
     closed = network.mode == "none" and not network.localhost and not network.expose
     return not gvisor and (policy.facts.uid != 0 or not closed)
