@@ -237,7 +237,7 @@ def test_what_an_engine_would_change_is_refused(sandbox: Sandbox, raw: bytes) ->
     assert "an argument of the command is not valid UTF-8" in refused.stderr
     refused = sandbox.run("touch", "file", ODD=text)
     assert refused.status == 125
-    assert "the variable ODD is not UTF-8" in refused.stderr
+    assert "the variable ODD is not valid UTF-8" in refused.stderr
     assert not list(sandbox.project.glob("file*"))
 
 
