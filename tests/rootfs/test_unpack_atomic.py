@@ -42,7 +42,7 @@ OTHER = "sha256:" + "0" * 64
 
 
 def descriptors() -> int:
-    """The number of open files, without those of objects that an earlier test left to the garbage collector."""
+    """The number of open files, without those that an earlier test left to the garbage collector."""
     gc.collect()
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
@@ -298,6 +298,21 @@ def test_another_stage_that_ends_meanwhile(tmp_path: Path, monkeypatch: pytest.M
     listed = os.listdir
     gone = f"{staging.PREFIX}0123456789abcdef"
     monkeypatch.setattr(os, "listdir", lambda place: [gone, *listed(place)])
+    with staging.staged(tmp_path / "rootfs") as stage:
+        assert stage.fd >= 0
+
+
+def test_another_stage_that_ends_before_it_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / f"{staging.PREFIX}0123456789abcdef"
+    other.mkdir()
+    is_ours = staging._is_ours
+
+    def ends(name: str, parent: int) -> bool:
+        found = is_ours(name, parent)
+        other.rmdir()
+        return found
+
+    monkeypatch.setattr(staging, "_is_ours", ends)
     with staging.staged(tmp_path / "rootfs") as stage:
         assert stage.fd >= 0
 

@@ -99,7 +99,7 @@ def _sweep(parent: int, path: Path) -> None:
     for name in os.listdir(parent):
         if name.startswith(PREFIX) and _is_ours(name, parent):
             with exclusive(path / name, within=0) as held:
-                if held:
+                if held and _exists_in(name, parent):
                     remove_tree(name, parent)
 
 
