@@ -150,8 +150,9 @@ def project(tmp_path: Path, request: pytest.FixtureRequest, forked: tuple[str, .
     made.runtime.mkdir(mode=0o700)
     made.policy.write_text(POLICY)
     yield made
-    end_pause(made.runtime / "libpod" / "tmp")
+    # First the launcher of a trial that took too long: it removes its container, with Podman.
     until(lambda: not naming(str(tmp_path)), "a process of the test still runs")
+    end_pause(made.runtime / "libpod" / "tmp")
     mounted = [
         line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(tmp_path) in line
     ]
