@@ -49,10 +49,8 @@ local function parsed(text)
     for name in signed:gmatch("[^;]+") do
         names[#names + 1] = name
     end
-    return {
-        id = id, date = date, names = names, signature = signature,
-        scope = table.concat({ date, region, service, "aws4_request" }, "/"), words = { date, region, service, "aws4_request" },
-    }
+    local words = { date, region, service, "aws4_request" }
+    return { id = id, date = date, names = names, signature = signature, words = words, scope = table.concat(words, "/") }
 end
 
 -- The parameters of a query in their order; nil if one of them is part of a signature.

@@ -6,16 +6,22 @@ Tests of session/aws_keys.py.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import re
 import textwrap
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sandwright.bridge.secret import Reach
 from sandwright.errors import UsageError
+from sandwright.policy.http_credentials import SIGNATURE, HttpCredential
+from sandwright.policy.provenance import PolicySource
 from sandwright.session.aws_keys import key_of_process
+from sandwright.session.http_secrets import HttpSecrets
 from support import agents
 from support.canary import Canary, canary
 from support.httpsessions import HttpSession, http_session
@@ -187,3 +193,21 @@ def test_what_is_no_key_is_not_repeated(text: str) -> None:
 def test_the_end_of_a_temporary_key() -> None:
     assert key_of_process(exported(Expiration="2026-11-30T00:00:00Z"), "").expires == 1795996800
     assert key_of_process(exported(), "").expires is None
+
+
+@pytest.mark.parametrize(
+    ("left", "wait"),
+    [(600, 300), (86_400, 3600), (10, 30), (-5, 30)],
+    ids=["soon", "late", "at once", "past"],
+)
+def test_a_temporary_key_is_read_again_before_its_end(tmp_path: Path, left: int, wait: int) -> None:
+    """Five minutes before, at most once in 30 seconds, and at least after its lifetime."""
+    end = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=left)
+    file = tmp_path / "key.json"
+    file.write_text(exported(Expiration=end.isoformat()))
+    source = PolicySource("project", "sandbox.yaml")
+    words = ("api.example", 443, "authorization", SIGNATURE, "file", str(file), "", 3600)
+    credential = HttpCredential(*words, source)
+    secrets = HttpSecrets([credential], tmp_path, {}, Reach(lambda _: False, lambda _: False), print)
+    assert secrets._read_secret(credential).split() == [REAL.name, REAL.secret, REAL.token]
+    assert secrets._due(credential) - time.monotonic() == pytest.approx(wait, abs=5)

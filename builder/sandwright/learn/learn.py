@@ -81,7 +81,7 @@ class Learner:
     def proposed(self, way: tuple[str | None, bool] | None = None) -> Learned:
         """The proposal that follows from the records.
 
-        `way`: the filter, and whether what was only looked at is granted.
+        `way`: the filter, and whether paths that were only examined are granted.
         """
         found = measure_needs(self.records, self.bounds)
         names = profile.sufficient_profiles(self.current, profile.call_names(self.current, found.calls))

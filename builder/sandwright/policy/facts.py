@@ -186,7 +186,7 @@ class HostFacts:
     which this program and its interpreter are loaded. `reserved_hidden` and `reserved_readonly` are
     sandwright's own directories where the environment names others than those below the home
     (`policy.reserved`), `trusted` those of images and engines (`policy.trusted`). `account_home` is the home
-    that the account has, where HOME is another: what is denied below `~` is denied there, too. `unsearchable`
+    of the account if HOME is another directory: paths denied below `~` are denied there, too. `unsearchable`
     are, where root looked, directories on the way to paths that the policy names, and to `sockets`, that root
     can't pass without capabilities, as other users closed them. `mount_aliases` are the other paths at which
     mounts show a path that the policy restricts, or something in it. `case_sensitive` is about the volume of

@@ -62,7 +62,7 @@ def words_in(content: bytes) -> list[str]:
 
 
 IS_SET = "it is set"
-"""The reason for a variable whose value is not the host's."""
+"""The reason for a variable that the policy sets."""
 
 
 class MethodVerdict(NamedTuple):
