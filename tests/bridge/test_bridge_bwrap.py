@@ -1,4 +1,5 @@
-"""The bridge from inside a rendered bubblewrap sandbox: a push with a token that is nowhere inside."""
+"""The bridge from inside a rendered bubblewrap sandbox: a push with a token that the sandbox never
+contains."""
 
 from __future__ import annotations
 
@@ -81,7 +82,7 @@ def _command(
 
 
 def test_a_push_from_inside(place: World, server: GitServer) -> None:
-    """And A and B are nowhere there: not in an environment, an argument or a file, nor in what came back."""
+    """Neither token appears inside in an environment, an argument or a file, nor in the output."""
     look = """
         git push origin main || exit 1
         tr '\\0' '\\n' </proc/1/environ
@@ -110,7 +111,7 @@ def test_the_two_tokens(place: World) -> None:
 
 
 def test_the_bridges_own_socket_stays_refused(place: World) -> None:
-    """The sandbox's own loopback is the only way."""
+    """Programs inside reach the bridge only through the sandbox's own loopback."""
     script = """
         python3 -c 'import socket as s; s.socket(s.AF_UNIX).connect("/dev/.sandwright/socket")' 2>&1 | tail -1
         ls /dev/.sandwright; touch /dev/.sandwright/x 2>&1; mv /dev/.sandwright /dev/y 2>&1; show </dev/null
@@ -169,7 +170,8 @@ SHOWN = "credentials: {shims: {show: {allow: ['*']}}}\n"
 
 
 def _through(place: World, number: int, policy: str = SHOWN) -> process.Result:
-    """Call a shim in a sandbox that gets the bridge's channel by a number, or the next one that is free."""
+    """Call a shim in a sandbox that gets the bridge's channel under this number, or under the next free
+    one."""
     with place.bridge(policy) as bridge:
         channel = fcntl.fcntl(bridge.channel, fcntl.F_DUPFD_CLOEXEC, number)
         try:
@@ -182,13 +184,14 @@ def _through(place: World, number: int, policy: str = SHOWN) -> process.Result:
     "number", [3, 9, 63, 64, 80, 99, 100, 103, 104, 900] if THOROUGH else [3, 64, 100, 900]
 )
 def test_the_channel_may_have_any_number(place: World, number: int) -> None:
-    """As who starts a sandbox may have much open: 64 and above came closed, 100 to 103 were overwritten."""
+    """The caller may have many files open: channels from 64 on arrived closed, and 100 to 103 were
+    overwritten."""
     result = _through(place, number)
     assert (result.status, result.stdout) == (0, b"none\n"), result.stderr
 
 
 def test_the_channel_is_beside_what_bubblewrap_is_given_for_git(place: World) -> None:
-    """A descriptor for the `.gitignore` in each mount point that there was not before."""
+    """bubblewrap gets a descriptor for the `.gitignore` in each mount point that did not exist before."""
     absent = ", ".join(f"{place.project}/absent-{number}/" for number in range(64))
     policy = f"{SHOWN}filesystem: {{readonly: [{absent}]}}\n"
     _command(place, None, "true", policy)

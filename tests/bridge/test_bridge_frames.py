@@ -1,4 +1,4 @@
-"""The bridge's protocol: what is written is read again, and nothing else is.
+"""The bridge's protocol: a written frame can be read again, and anything else is refused.
 
 Tests of bridge/frames.py.
 """
@@ -24,7 +24,7 @@ def test_a_request_comes_as_it_was_sent(program: bytes, directory: bytes, argume
 
 
 def test_the_bytes_on_the_wire() -> None:
-    """Written down by hand: a shim in C sends the same."""
+    """The expected bytes are written by hand: a shim in C sends the same."""
     assert encode_request(CallRequest(b"gh", b"/w", (b"pr",))) == (
         b"\0\0\0\x17\x01\x01\0\0\0\x03\0\0\0\x02gh\0\0\0\x02/w\0\0\0\x02pr"
     )

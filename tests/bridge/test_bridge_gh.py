@@ -1,6 +1,6 @@
-"""gh through the bridge, with a stand-in: a script that tells what it was given.
+"""gh through the bridge, with a stand-in: a script that reports its arguments, environment and input.
 
-What the real one makes of that is seen in `test_bridge_real_gh`.
+`test_bridge_real_gh` shows the behaviour of the real program.
 
 Tests of bridge/gh.py.
 """
@@ -75,9 +75,7 @@ def test_what_gh_is_given(place: World, bridge: Bridge) -> None:
     assert lines[4] == home
     assert home.startswith(f"{place.root}/b/")
     assert lines[5:] == ["<pr>", "<list>", "<--limit=3>", "<-->"], "no program is found on its path"
-    eventually(
-        lambda: not Path(home).exists(), within=40
-    )  # the answer is there before all of the call is cleared up
+    eventually(lambda: not Path(home).exists(), within=40)  # the answer arrives before the call is cleaned up
     assert not Path(home).exists(), "its home is gone with it"
 
 
@@ -147,7 +145,7 @@ def test_a_body_that_is_swapped_for_a_link_all_the_time(place: World, bridge: Br
 
 
 def test_standard_input_only_where_it_is_asked_for(place: World, bridge: Bridge) -> None:
-    """Else a loop that reads lines and calls gh for each would lose them."""
+    """Otherwise, a loop that reads lines and calls gh for each would lose them."""
     assert "typed" in place.call(bridge, "gh", "pr", "comment", "1", "-F", "-", stdin=b"typed").text
     script = f"{bridge.bin}/gh pr list >/dev/null; cat"
     result = process.run("sh", "-c", script, cwd=place.project, stdin=b"left for others")
@@ -169,7 +167,7 @@ def test_what_never_reaches_gh(place: World, bridge: Bridge, words: tuple[str, .
 
 
 def test_the_tokens_are_not_in_the_log(place: World, bridge: Bridge) -> None:
-    """The log contains no token, even if the sandbox sends one that it knows from elsewhere."""
+    """The log contains no token, even if the sandbox sends one that it learned in another way."""
     place.call(bridge, "gh", "pr", "comment", "1", "--body", f"is it {TOKEN}?")
     line = place.audit("call")[-1]
     assert line["arguments"] == ["pr", "comment", "1", "--body", "is it [secret]?"]

@@ -74,7 +74,7 @@ def test_a_push(place: World, bridge: Bridge, server: GitServer) -> None:
 def test_githubs_token_goes_to_github_and_to_addresses_of_the_policy(
     place: World, server: GitServer, listed: bool
 ) -> None:
-    """A remote came with the project: its server may be anybody's."""
+    """A remote came with the project, so its server may belong to anyone."""
     words = f'"push {server.url}/r.git *"' if listed else '"push *"'
     policy = POLICY.replace("GIT_TOKEN:", "GITHUB_TOKEN:").replace('"push *"', words)
     with place.bridge(policy, environment=ENVIRONMENT) as bridge:
@@ -237,7 +237,7 @@ def test_a_hostile_repository_runs_nothing(place: World, bridge: Bridge, server:
 
 
 def test_the_control_of_that(place: World) -> None:
-    """git in the same repository would run them: the test above can fail."""
+    """The control of the test above: git in the same repository runs them."""
     pwned = place.root / "pwned"
     place.git("config", "core.fsmonitor", f"touch {pwned};")
     process.run("git", "status", cwd=place.project, check=False)
@@ -291,7 +291,8 @@ def test_objects_of_elsewhere_are_not_sent(place: World, bridge: Bridge) -> None
 
 @pytest.mark.parametrize("what", [".git", ".git/refs", ".git/objects", ".git/objects/pack", ".git/HEAD"])
 def test_links_in_the_repository(place: World, bridge: Bridge, what: str) -> None:
-    """A part that is replaced by a link to the outside is not followed, nor written through."""
+    """A part of the repository that is replaced by a link to the outside is neither followed nor written
+    through."""
     outside = place.root / "outside"
     inside = place.project / what
     if not inside.exists():
@@ -346,7 +347,7 @@ def _nested(place: World, server: GitServer) -> Path:
 
 
 def test_a_configuration_that_the_sandbox_may_write(place: World, server: GitServer) -> None:
-    """The author of its remotes is unknown: then only addresses in the policy are accepted."""
+    """The author of its remotes is unknown, so only addresses in the policy are accepted."""
     nested = _nested(place, server)
     with place.bridge(POLICY, environment=ENVIRONMENT) as bridge:
         result = place.call(bridge, "git", "push", "origin", "main", cwd=nested)

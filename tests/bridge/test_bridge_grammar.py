@@ -1,4 +1,5 @@
-"""The argument grammar: known tricks to make git or gh run, read or tell something else, and calls that pass.
+"""The argument grammar: known tricks that make git or gh run, read or reveal something else, and calls that
+pass.
 
 Each trick is tried with the widest policy there is, `allow: ["*"]`: only the profile stands against it.
 

@@ -1,4 +1,5 @@
-"""The bridge's log: a line for each thing, whatever the sandbox sends, without secrets, and with an end.
+"""The bridge's log: one line for each event, whatever the sandbox sends, without secrets, and of limited
+size.
 
 Tests of bridge/audit.py.
 """
@@ -50,7 +51,7 @@ def test_what_is_meant_to_be_another_line(log: Audit, tmp_path: Path, word: str)
 
 
 def test_secrets_and_long_words(log: Audit, tmp_path: Path) -> None:
-    """A secret is taken out before a word is cut, or its beginning would stay."""
+    """A secret is removed before a word is cut; otherwise its beginning would stay."""
     long = "x" * (audit.MAX_WORD - 3) + SECRET
     log.write("call", arguments=log.words([f"a{SECRET}b{SECRET}", long, *["y"] * 100]))
     (line,) = _lines(tmp_path)
@@ -75,7 +76,7 @@ def test_a_link_in_its_place(tmp_path: Path) -> None:
 
 
 def test_when_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a full log, no call begins, only the end is written, and the disk does not fill up."""
+    """When the log is full, no call begins, only the end is written, and the disk does not fill up."""
     monkeypatch.setattr(audit, "MAX_BYTES", 1000)
     log = Audit(tmp_path / "state" / "log.jsonl", "a-session", [])
     log.check()

@@ -1,4 +1,5 @@
-"""Shims in every kind of container: who is seen to have called, what is the same, and what is refused."""
+"""Shims in every kind of container: the caller that the bridge sees, the common behaviour, and the
+refusals."""
 
 from __future__ import annotations
 
@@ -128,7 +129,7 @@ def place(method: Method) -> Iterator[Place]:
         yield Place(method, made)
         run, end = made.root / "run", time.monotonic() + 30
         while not _names(run) <= PLACES and time.monotonic() < end:
-            time.sleep(0.1)  # after a launcher that was killed, its monitor cleans up
+            time.sleep(0.1)  # the monitor of a killed launcher cleans up
         assert _names(run) <= PLACES
 
 
@@ -136,14 +137,14 @@ PLACES = {"sandwright", "sandwright/runs", "sandwright/placeholders"}
 
 
 def _names(folder: Path) -> set[str]:
-    """All paths but Podman's; what is being removed may be among them."""
+    """All paths except Podman's; paths that are being removed may be among them."""
     found = (Path(base, name) for base, folders, files in os.walk(folder) for name in (*folders, *files))
     own = (path.relative_to(folder) for path in found)
     return {path.as_posix() for path in own if path.parts[0] not in PODMAN_NAMES}
 
 
 def test_what_passes(place: Place) -> None:
-    """Statuses, signals, both outputs, binary input; and nothing of the bridge can be changed inside."""
+    """Statuses, signals, both outputs and binary input pass; no file of the bridge can be changed inside."""
     data = bytes(range(256)) * 4000
     script = """
         cat >copied; show; show status 42; echo $?; show kill KILL; echo $?; show err 2>said
@@ -169,7 +170,7 @@ def test_what_passes(place: Place) -> None:
 
 @pytest.mark.needs("git", "ssh-keygen")
 def test_a_signature(place: Place) -> None:
-    """With keys alone, and no shim: the sandbox gets to its bridge, and to nothing of ssh's."""
+    """With keys alone there is no shim: the sandbox reaches its bridge, and no file or socket of ssh."""
     world, ssh = place.world, place.world.root / "home" / ".ssh"
     ssh.mkdir()
     process.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", ssh / "id")
@@ -198,7 +199,7 @@ def test_a_signature(place: Place) -> None:
 
 @pytest.mark.parametrize("method", representative(METHODS, "bwrap", "oci", "docker"), indirect=True)
 def test_two_sandboxes_of_one_bridge(place: Place) -> None:
-    """At once, each by its own network; and a shim may be the command itself."""
+    """Both call at once, each through its own network; a shim may be the command itself."""
     with place.bridge() as bridge:
         script = "show; until [ -e go ]; do sleep 0.05; done; show"
         with place.started(bridge, script) as first:
@@ -275,7 +276,7 @@ def test_where_there_is_no_session(refused: str) -> None:
 
 
 def test_root_that_is_not_the_caller() -> None:
-    """Docker's root inside is root outside, and not the user who owns the bridge."""
+    """With Docker, root inside is root outside, and not the user who owns the bridge."""
     with world() as made:
         policy = made.policy(f"{SHIMS}process: {{sandbox_root: true}}\n")
         render(replace(policy, facts=replace(policy.facts, uid=0)), "docker")

@@ -93,7 +93,7 @@ def bridge(place: World) -> Iterator[Bridge]:
     ],
 )
 def test_what_the_policy_denies(place: World, bridge: Bridge, call: str, where: str, status: int) -> None:
-    """A program on the host could read it all; the call is refused before one is started."""
+    """A program on the host could read all of it; the call is refused before a program starts."""
     result = place.call(bridge, *call.split(), cwd=place.project / where)
     assert result.status == status, result.stderr
     assert CANARY not in result.stdout
@@ -121,7 +121,7 @@ def test_what_the_policy_denies(place: World, bridge: Bridge, call: str, where: 
     ],
 )  # fmt: skip
 def test_the_nearest_entry_decides(path: str, read: bool, write: bool, all_read: bool) -> None:
-    """Of a name in another case the stricter answer holds: the workspace's file system may ignore that."""
+    """For a name in another case the stricter answer holds: the workspace's file system may ignore case."""
     access = WorkspaceAccess(
         [
             AccessRule("", read=True, write=True),
@@ -211,7 +211,7 @@ def test_where_a_secret_comes_from(variable: str, value: str, policy: str, said:
 
 @pytest.mark.parametrize("method", ["docker", "oci"])
 def test_a_secret_of_the_home_and_containers(place: World, method: str) -> None:
-    """A container sees only what is listed, though the preset says that all of the host can be read."""
+    """A container sees only the listed paths, although the preset makes the whole host readable."""
     with world("/var/tmp") as made:
         made.tool("tool", TOOL)
         (made.root / "home/token").write_text("a-token-of-the-host")
@@ -244,7 +244,7 @@ def test_programs_that_the_sandbox_could_steer(program: str, said: str) -> None:
         if program == "my.git":
             (tools / program).rename(tools / "git")
             (tools / program).symlink_to("git")
-        if program == "link-of-the-sandbox":  # neither where it begins nor where it leads
+        if program == "link-of-the-sandbox":  # neither its own path nor its target may be writable
             (tools / program).rename(tools / "real")
             (made.project / "link").symlink_to(tools / "real")
             (tools / program).symlink_to(made.project / "link")
@@ -257,7 +257,7 @@ def test_programs_that_the_sandbox_could_steer(program: str, said: str) -> None:
 
 
 def test_addresses_of_a_network_that_the_sandbox_shares() -> None:
-    """There it could listen where a remote is meant to be, and be sent the token."""
+    """On such a network the sandbox could listen at the remote's address and receive the token."""
     assert address("http://127.0.0.1:3000/r.git") == "http://127.0.0.1:3000/r.git"
     assert address("http://127.0.0.1:3000/r.git", loopback=False) is None
     assert address("https://git.example/r.git", loopback=False) == "https://git.example/r.git"
@@ -281,7 +281,7 @@ def test_programs_come_from_no_directory_that_a_sandbox_or_another_user_filled(t
     (tmp_path / "project/sandbox.yaml").touch()
     (tmp_path / "project/link").symlink_to(tmp_path / "mine")
     (tmp_path / "shared").chmod(0o777)
-    if os.getuid() == 0:  # another user can give no directory away
+    if os.getuid() == 0:  # only root can give a directory away
         os.chown(tmp_path / "of-another", 65534, -1)
     else:
         (tmp_path / "of-another").rmdir()

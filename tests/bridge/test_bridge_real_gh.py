@@ -1,4 +1,5 @@
-"""The real gh through the bridge, against a stand-in for GitHub: what it sends, and what it never starts."""
+"""The real gh through the bridge, against a stand-in for GitHub: its requests, and the programs it never
+starts."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ def bridge(place: World, server: GitHub) -> Iterator[Bridge]:
 
 
 def test_what_gh_sends(place: World, bridge: Bridge, server: GitHub) -> None:
-    """The sandbox's token and no other, to one host and about the repository that the bridge knows."""
+    """gh sends the sandbox's token and no other, to one host, and about the repository that the bridge
+    knows."""
     result = place.call(bridge, "gh", "pr", "list", "--json", "number,title")
     assert result.stdout == b'[{"number":1,"title":"A request"}]\n', result.stderr
     assert {given for _, _, given, _ in server.seen} == {f"token {TOKEN}"}
@@ -103,7 +105,7 @@ def test_a_token_that_is_refused(place: World, bridge: Bridge, server: GitHub) -
 
 
 def test_what_never_reaches_it(place: World, bridge: Bridge, server: GitHub) -> None:
-    """All that is known stands in test_bridge_grammar; these are tried where something would come of it."""
+    """`test_bridge_grammar` has the complete list; these are the tricks that would have an effect here."""
     for words in (
         "auth token", "auth status -t", "api user", "pr checkout 1", "co 1", "pr list --json title --jq env",
         "pr view 1 -w", "alias list", "pr list -R evil.example/o/r", "extension list", "gh-pr",

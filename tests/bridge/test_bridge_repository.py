@@ -1,4 +1,4 @@
-"""Repositories that were made to take much, or to be read wrongly: what is read, and what it costs."""
+"""Repositories that were made to exhaust the host or to be misread: the files that are read, and the cost."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def _begin(made: World, folder: Path, *more: str) -> None:
 
 @pytest.mark.parametrize("line", [b"\n", b"a\n", b"# x\n", b"0" * 40 + b" x\n"], ids=lambda each: each[-9:-1])
 def test_a_list_of_refs_that_is_rubbish(place: World, line: bytes) -> None:
-    """It takes little more memory than the file has bytes; its lines as texts would take fifty times that."""
+    """Reading takes little more memory than the file has bytes; its lines as texts would take fifty times
+    that."""
     good = f"{'a' * 40} refs/heads/good\n".encode()
     (place.project / ".git/packed-refs").write_bytes(line * ((4 << 20) // len(line)) + good)
     workspace = OpenWorkspace(place.project)
@@ -88,7 +89,7 @@ def test_files_that_git_would_not_have_written(place: World, name: str, content:
 
 @pytest.mark.parametrize("name", ["{0}", "d{0}/x", "{0}.lock", "no ref {0}"])
 def test_refs_without_an_end(place: World, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """They are counted whatever they are called and hold: each takes time and memory of the host's."""
+    """Refs are counted whatever their names and contents: each takes time and memory of the host."""
     for number in range(20):
         file = place.project / ".git/refs" / name.format(number)
         file.parent.mkdir(exist_ok=True)
@@ -112,7 +113,8 @@ def test_a_repository_that_lies_elsewhere(place: World, said: str) -> None:
 
 
 def test_the_bytes_of_all_repositories(place: World, tmp_path: Path) -> None:
-    """One budget for all of a bridge's: a sandbox has as many as it makes. Empty files count as well."""
+    """All repositories of a bridge share one budget, because a sandbox can make any number. Empty files
+    count, too."""
     workspace = OpenWorkspace(place.project)
     found = find_repository(workspace, ())
     objects = [path for path in (place.project / ".git/objects").rglob("??/*") if path.is_file()]
@@ -127,7 +129,7 @@ def test_the_bytes_of_all_repositories(place: World, tmp_path: Path) -> None:
 
 
 def test_an_object_that_was_made_to_fill_the_memory(place: World) -> None:
-    """It says that it has 64 GiB: git would ask for that much, and gets an error instead."""
+    """The object claims to have 64 GiB: git would allocate that much, and gets an error instead."""
     name = "ab" + "c" * 38
     folder = place.project / ".git/objects/ab"
     folder.mkdir(exist_ok=True)
@@ -153,7 +155,8 @@ def test_a_repository_of_sha256_with_a_pack(place: World) -> None:
 
 @contextlib.contextmanager
 def _answering(answer: bytes, told: list[bytes]) -> Iterator[str]:
-    """Somebody on loopback who is told something once and answers it, at an address."""
+    """A server on loopback that accepts one connection, records the request and sends an answer; its
+    address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(60)
 
@@ -189,7 +192,7 @@ def test_a_server_that_sends_elsewhere(place: World, status: str) -> None:
 
 
 def test_what_goes_to_this_machine_takes_no_proxy(place: World) -> None:
-    """The host's proxy would be told the token, which goes to this machine unencrypted."""
+    """Otherwise the host's proxy would see the token, which goes to this machine unencrypted."""
     told: list[bytes] = []
     with _answering(b"", told) as proxy:
         place.git("remote", "add", "origin", "http://127.0.0.1:1/r.git")

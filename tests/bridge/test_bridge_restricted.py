@@ -1,4 +1,4 @@
-"""git on the host parses what the sandbox wrote, so it starts restricted: files, programs, ports.
+"""git on the host parses data from the sandbox, so it starts restricted: files, programs, ports.
 
 Tests of launcher/init/source/restrict.c.
 """
@@ -59,7 +59,7 @@ def test_a_local_git_reads_and_writes_its_own_directories(tmp_path: Path, restri
 def test_a_remote_git_reaches_the_ports_of_its_addresses(
     tmp_path: Path, restricted: RestrictedGit, *, listed: bool
 ) -> None:
-    """And a local one none. The server says nothing: whether somebody connected is what counts."""
+    """For a local remote, git reaches no port. The server sends nothing: only the connection counts."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
@@ -91,14 +91,15 @@ def test_a_remote_git_reaches_the_ports_of_its_addresses(
 def test_the_ports_of_the_host_s_proxy(
     restricted: RestrictedGit, environment: dict[str, str], *, restricts: bool
 ) -> None:
-    """With an unknown port, ports are not restricted, so that no remote is lost."""
+    """If a port is unknown, ports are not restricted, so that no remote becomes unreachable."""
     words = restricted.remote("/usr/bin/git", urls=["https://web.example/r.git"], environment=environment)
     ports = {each.partition("=")[2] for each in words if each.startswith("connect=")}
     assert ports == ({"53", "443", *(["3128"] if environment else [])} if restricts else set())
 
 
 def test_the_git_of_a_call_reads_nothing_of_the_host_s(tmp_path: Path) -> None:
-    """A stand-in for git reads a file when it is to ask the remote; all else it leaves to git."""
+    """A stand-in for git reads a file when it has to contact the remote, and passes all other calls to
+    git."""
     with world() as place:
         secret = tmp_path / "secret"
         secret.write_text("of the host's")

@@ -1,4 +1,4 @@
-"""Secrets are taken out of a stream wherever it is cut, and nothing else of it changes.
+"""Secrets are masked in a stream wherever it is split, and nothing else changes.
 
 Tests of bridge/secret.py: secrets are masked wherever a stream is cut.
 """
@@ -50,7 +50,7 @@ def test_several_secrets(pieces: list[bytes], passed: bytes) -> None:
 
 
 def test_a_prompt_is_not_held_back() -> None:
-    """Only bytes that may be the beginning of a secret wait for what follows."""
+    """Only bytes that may begin a secret wait for the bytes that follow."""
     redactor = Redactor([SECRET])
     assert redactor.feed(b"Continue? ") == b"Continue? "
     assert redactor.feed(b"b aa") == b"b "

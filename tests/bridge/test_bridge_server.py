@@ -1,4 +1,4 @@
-"""The bridge as a service: what passes through a shim, and what clients do that mean harm or just break.
+"""The bridge as a service: calls through a shim, and clients that are malicious or broken.
 
 Tests of bridge/call.py: who may call, what for, with which environment.
 Tests of bridge/children.py: what a program leaves behind.
@@ -159,7 +159,8 @@ def test_signals_pass(place: World, bridge: Bridge, number: int, said: bytes, st
 
 
 def test_a_signal_passes_though_input_waits(place: World, bridge: Bridge) -> None:
-    """The program doesn't read: the input stops at what was granted, and the signal isn't behind it."""
+    """The program doesn't read: the input stops at the granted amount, and the signal does not wait behind
+    it."""
     with process.start(bridge.bin / "tool", "wait", cwd=place.project, stdin=subprocess.PIPE, env={}) as shim:
         assert shim.stdin is not None
         assert shim.stdout is not None
@@ -192,7 +193,7 @@ def test_the_environment_is_made_from_nothing(place: World, bridge: Bridge) -> N
 
 
 def test_the_sandbox_token_and_not_the_hosts(place: World, bridge: Bridge) -> None:
-    """The two-token proof: A is the host's, B the sandbox's; the command sees B, and neither comes back."""
+    """The two-token proof: A is the host's, B the sandbox's; the command sees B, and neither is returned."""
     place.tool(
         "tool2", "case $TOOL_TOKEN in canary-B-1f77ac) echo B ;; host-A-9e21b4) echo A ;; *) echo none; esac"
     )
@@ -207,7 +208,8 @@ def test_secrets_are_taken_out_of_output(place: World, bridge: Bridge) -> None:
 
 
 def test_where_it_runs(place: World, bridge: Bridge) -> None:
-    """In an empty directory of its own, wherever the sandbox was: nothing that it wrote steers a program."""
+    """A call runs in a new, empty directory, wherever the sandbox was: no file of the sandbox controls a
+    program."""
     below = place.project / "a b" / "c"
     below.mkdir(parents=True, exist_ok=True)
     (below / "planted").write_text("planted")
@@ -253,7 +255,7 @@ def test_a_hundred_at_once(place: World, bridge: Bridge) -> None:
         assert {shim.returncode for shim in shims} == {0}
 
 
-# What is refused.
+# Refused calls.
 
 
 @pytest.mark.parametrize(
@@ -294,7 +296,7 @@ def test_directories_outside(place: World, bridge: Bridge, where: str) -> None:
 
 
 def test_a_directory_that_is_swapped_for_a_link_all_the_time(place: World, bridge: Bridge) -> None:
-    """A race that the sandbox may win: the call runs, or is refused, and never runs outside."""
+    """The sandbox may win this race: the call runs inside or is refused, and never runs outside."""
     spot = place.project / "spot"
     spot.mkdir(exist_ok=True)
     (place.root / "outside").mkdir(exist_ok=True)
@@ -318,7 +320,7 @@ def test_a_directory_that_is_swapped_for_a_link_all_the_time(place: World, bridg
 
 
 def test_another_user(place: World, bridge: Bridge) -> None:
-    """The directory is closed to others; behind that the bridge looks at who connects."""
+    """The directory is closed to other users; in addition, the bridge checks the user of each connection."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to be somebody else")
     assert bridge.public.parent.stat().st_mode & 0o777 == 0o700
@@ -341,7 +343,7 @@ def test_another_user(place: World, bridge: Bridge) -> None:
     assert place.audit("peer")[-1]["why"] == "uid 65534"
 
 
-# Clients that don't keep to the protocol.
+# Clients that violate the protocol.
 
 
 @pytest.mark.parametrize(
@@ -445,7 +447,8 @@ def test_random_bytes(place: World, bridge: Bridge) -> None:
 
 
 def test_what_is_no_listener_of_a_sandbox(place: World) -> None:
-    """Over the channel comes a listener on the loopback of another network, or it is refused and audited."""
+    """A listener on the loopback of another network passes through the channel; any other is refused and
+    audited."""
     with place.bridge(POLICY, environment=ENVIRONMENT) as running:
         for what in ("nothing", "a pipe", "datagrams", "not listening", "the host's network", "many"):
             _send_no_listener(place, running, what)
@@ -485,7 +488,7 @@ def test_what_a_program_leaves_behind(place: World, bridge: Bridge) -> None:
 
 
 def test_a_program_that_forks_on_and_on(place: World, bridge: Bridge) -> None:
-    """Each child leaves the next one behind in a session of its own, and ends; 50,000 if one lets it."""
+    """Each child starts the next one in a new session, and ends: 50,000 of them if nothing stops them."""
     assert place.call(bridge, "tool", "respawn", "1").status == 0
     assert _gone("canary-respawn")
     assert place.call(bridge, "tool", "status", "3").status == 3
@@ -510,14 +513,14 @@ def test_limits(place: World, limits: CallLimits, word: str, status: int, end: s
 def test_too_many_connections(place: World) -> None:
     with place.bridge(POLICY, environment=ENVIRONMENT, limits=CallLimits(connections=3)) as running:
         with contextlib.ExitStack() as stack:
-            for _ in range(3):  # who connects later is taken later
+            for _ in range(3):  # later clients are accepted later
                 stack.enter_context(_connected(running))
             result = place.call(running, "tool", "status", "0")
             assert (result.status, "too many calls at once" in result.stderr) == (125, True)
         assert eventually(lambda: place.call(running, "tool", "status", "4").status == 4)
 
 
-# The bridge's own end.
+# The end of the bridge.
 
 
 def test_it_is_gone_with_its_session(place: World) -> None:
@@ -549,7 +552,7 @@ def _session(place: World) -> str:
 
 @pytest.mark.parametrize("killed", ["session", "bridge", "both"])
 def test_killed(place: World, killed: str) -> None:
-    """SIGKILL: whoever is left cleans up; when nobody is, the next one does."""
+    """After SIGKILL, the remaining processes clean up; if none remains, the next session does."""
     with process.start(sys.executable, "-c", _session(place)) as session:
         assert session.stdout is not None
         public, pid = session.stdout.readline().decode().split()
@@ -640,7 +643,7 @@ def test_a_directory_that_the_sandbox_may_write(place: World) -> None:
 
 
 def test_a_program_that_the_sandbox_may_write(place: World) -> None:
-    """It is not run, and not found: neither in the workspace nor in another directory that may be written."""
+    """A program in the workspace, or in another writable directory, is neither found nor run."""
     for folder in (place.project / "bin", place.root / "home" / "bin"):
         folder.mkdir(exist_ok=True)
         (folder / "planted").write_text("#!/bin/sh\n")

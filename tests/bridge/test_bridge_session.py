@@ -49,7 +49,7 @@ def test_run(place: World) -> None:
 
 @pytest.mark.needs("bwrap")
 def test_a_shared_temporary_directory() -> None:
-    """A mount point there would stay behind on the host: the directory is seen below /dev."""
+    """A mount point there would stay behind on the host, so the directory appears below /dev."""
     gap = "{feature: filesystem.absent, method: bwrap, reason: a test}"
     with world("/var/tmp") as place:
         shared = f"filesystem: {{tmp: shared}}\naccept_gaps: [{gap}]\n"
@@ -95,7 +95,7 @@ def test_a_refused_call_is_reported_while_the_run_goes_on(place: World) -> None:
 
 
 def _touch_behind(first: Path, then: Path) -> None:
-    """Make a file when another one is there, within the time that a run gets."""
+    """Make a file as soon as another one exists, within the time limit of a run."""
     eventually(first.exists, within=45)
     if first.exists():
         then.touch()

@@ -1,4 +1,4 @@
-"""Signatures of commits and tags by the bridge: what is signed, what is not, and with which key.
+"""Signatures of commits and tags by the bridge: signed texts, refused texts, and the keys.
 
 Tests of bridge/keys.py: which keys a bridge takes.
 Tests of bridge/signed_payload.py.
@@ -57,7 +57,7 @@ class Signed:
         return self.world.root / "home" / ".ssh"
 
     def make_key(self, name: str, passphrase: str = "", kind: str = "ed25519") -> str:
-        """A key of the person's; its public half."""
+        """Make a key for the person, and return its public half."""
         process.run("ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-f", self.ssh / name)
         return (self.ssh / f"{name}.pub").read_text()
 
@@ -75,7 +75,7 @@ class Signed:
         return done.stderr
 
     def verify(self, *argv: str, public: str = "") -> process.Result:
-        """Git of the host with the person's key as the only allowed one."""
+        """Verify with the host's Git, with the person's key as the only allowed one."""
         allowed = self.world.root / "allowed"
         allowed.write_text(f"a@example.org {public or (self.ssh / 'id.pub').read_text()}")
         words = ("git", "-c", "gpg.format=ssh", "-c", f"gpg.ssh.allowedSignersFile={allowed}", *argv)
@@ -114,7 +114,7 @@ def agent(place: Signed, *names: str, passphrase: str = "") -> Iterator[dict[str
 
 
 def test_a_commit_and_a_tag(place: Signed) -> None:
-    """Git's own texts, through the shim as Git starts it; the host's Git finds the signatures good."""
+    """Git's own texts, through the shim as Git starts it; the host's Git accepts the signatures."""
     git = place.world
     for name, value in (("gpg.format", "ssh"), ("user.signingkey", KEY)):
         git.git("config", name, value)
@@ -139,7 +139,7 @@ def test_a_commit_and_a_tag(place: Signed) -> None:
 
 
 def test_the_key_by_its_names(place: Signed) -> None:
-    """Git hands a literal key over in a file, with -U; inside, such a file can be read."""
+    """Git passes a literal key in a file, with -U; inside, such a file can be read."""
     literal = place.world.project / "literal"
     shutil.copy(place.ssh / "id.pub", literal)
     public = literal.read_text().strip()
@@ -199,7 +199,7 @@ def test_what_is_no_commit_or_tag(payload: str | bytes, said: str) -> None:
     "first", ["tree x\n", f"tree {TREE}\nauthor {PERSON}\ncommitter {PERSON}\n", "object x\n"]
 )
 def test_no_text_takes_long(first: str, line: str) -> None:
-    """As long as may be sent, of lines that may be repeated; calls of others wait meanwhile."""
+    """The text has the maximum length and lines that may be repeated; other calls wait meanwhile."""
     text = (first + line * (MAX_PAYLOAD // len(line)))[:MAX_PAYLOAD]
     began = time.process_time()
     with pytest.raises(Refused):
@@ -247,7 +247,7 @@ def test_objects_must_be_in_the_repository(place: Signed) -> None:
 
 
 def test_an_object_under_anothers_name(place: Signed) -> None:
-    """A program inside could write such an object, for a tree of another project that it does not have."""
+    """A program inside could write such an object for the tree of another project, which it cannot read."""
     forged = place.world.project / ".git" / "objects" / "11" / ("1" * 38)
     forged.parent.mkdir()
     forged.write_bytes(zlib.compress(b"tree 0\0"))
@@ -258,13 +258,13 @@ def test_an_object_under_anothers_name(place: Signed) -> None:
 
 @pytest.mark.parametrize("way", ["alternates", "a link"])
 def test_objects_of_another_repository(place: Signed, way: str) -> None:
-    """git on the host could follow these. Landlock keeps it in the project's objects."""
+    """git on the host could follow these. Landlock confines it to the project's objects."""
     if landlock_version() < 1:
         pytest.skip("Landlock")
     other = place.world.root / "elsewhere"
     place.world.git("init", "-q", str(other))
     objects = place.world.project / ".git" / "objects"
-    for number in range(256):  # until nothing of the project's lies where the link will
+    for number in range(256):  # until no object of the project lies at the link's path
         (other / "theirs").write_text(f"{number}\n")
         place.world.git("add", "theirs", cwd=other)
         tree = place.world.git("write-tree", cwd=other)
@@ -281,7 +281,7 @@ def test_objects_of_another_repository(place: Signed, way: str) -> None:
 
 
 def test_objects_that_fill_the_memory(place: Signed) -> None:
-    """A bomb: some kilobytes that unpack to more than is read, under any name."""
+    """A bomb: some kilobytes that unpack to more than the limit, under any name."""
     size = 64 << 20
     forged = place.world.project / ".git" / "objects" / "11" / ("1" * 38)
     forged.parent.mkdir()
@@ -363,7 +363,7 @@ def test_the_bridge_itself_takes_nothing_else(place: Signed, words: tuple[str, .
 
 
 def _directly(place: Signed, bridge: Bridge, words: tuple[str, ...], data: bytes) -> FrameKind:
-    """Call without a shim; the kind of the last frame."""
+    """Call without a shim, and return the kind of the last frame."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(30)
         connection.connect(str(bridge.socket))
@@ -371,7 +371,7 @@ def _directly(place: Signed, bridge: Bridge, words: tuple[str, ...], data: bytes
         request = CallRequest(b"ssh-keygen", directory, tuple(word.encode() for word in words))
         connection.sendall(encode_request(request))
         reader, last = frames.FrameReader(frozenset(FrameKind)), FrameKind.CALL
-        with contextlib.suppress(ConnectionError):  # of who sends on after the last word
+        with contextlib.suppress(ConnectionError):  # the client sends on after the last frame
             while received := connection.recv(1 << 16):
                 for frame in reader.feed(received):
                     last = frame.kind
@@ -381,7 +381,8 @@ def _directly(place: Signed, bridge: Bridge, words: tuple[str, ...], data: bytes
 
 
 def test_a_huge_text(place: Signed) -> None:
-    """More than is granted, in frames and without an end: the connection ends, and the bridge lives."""
+    """The text exceeds the granted size, in frames without an end: the connection ends, and the bridge goes
+    on."""
     with place.world.bridge(POLICY) as bridge:
         assert "more than 1048576 bytes" in place.refused(bridge, COMMIT + "x" * (4 << 20))
         one = frames.encode_frame(FrameKind.STDIN, b"x" * (1 << 19))
@@ -407,7 +408,7 @@ def test_a_thousand_requests(place: Signed) -> None:
 
 @pytest.mark.parametrize("how", ["another key", "a link to another key", "a link into the project", "gone"])
 def test_a_key_that_is_exchanged_later(place: Signed, how: str) -> None:
-    """The signature must be the listed key's, whatever lies at its path by then."""
+    """The signature must be made by the listed key, whatever lies at its path by then."""
     with place.world.bridge(POLICY) as bridge:
         assert place.sign(bridge, COMMIT).status == 0
         (place.ssh / "id").unlink()
@@ -427,7 +428,7 @@ def test_a_key_that_is_exchanged_later(place: Signed, how: str) -> None:
 
 @pytest.mark.parametrize("listed", ["path", "fingerprint"])
 def test_an_agents_key(place: Signed, listed: str) -> None:
-    """With a passphrase, and its file gone: only the host's agent can sign."""
+    """The key has a passphrase and its file is gone: only the host's agent can sign."""
     public = place.make_key("locked", "a passphrase").strip()
     shown = process.run("ssh-keygen", "-l", "-f", place.ssh / "locked.pub").text.split()[1]
     key = "~/.ssh/locked.pub" if listed == "path" else shown
@@ -476,7 +477,7 @@ def test_keys_that_no_bridge_takes(place: Signed, key: str, error: type[Sandwrig
 
 @pytest.mark.needs("gpg")
 def test_a_key_ring_that_the_sandbox_writes(place: Signed) -> None:
-    """gpg.conf names programs."""
+    """Such a key ring is refused, because gpg.conf names programs."""
     policy = f"credentials: {{signing: ['gpg:{'0' * 40}']}}"
     variables = {"GNUPGHOME": str(place.world.project)}
     with (
@@ -508,7 +509,8 @@ def test_a_shim_of_the_same_name(place: Signed) -> None:
 
 
 def test_all_else_is_the_sandboxs_own_program(place: Signed) -> None:
-    """Verifying, and signing with a key that lies inside; without the program the shim says so."""
+    """Verifying, and signing with a key inside, need the sandbox's own program; without it the shim reports
+    an error."""
     git = place.world
     own = git.project / "own"
     process.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", own)
@@ -535,7 +537,7 @@ def test_no_file_is_left_of_a_refused_signature(place: Signed) -> None:
 
 
 def test_a_bridge_that_ends_signs_nothing_more(place: Signed) -> None:
-    """A key that waits for its owner does not delay the end."""
+    """A key that waits for its owner's confirmation does not delay the end."""
     place.world.tool("ssh-keygen", 'case $1 in -Y) exec sleep 60 ;; *) exec /usr/bin/ssh-keygen "$@" ;; esac')
     began = time.monotonic()
     with ThreadPoolExecutor(1) as pool:
@@ -549,7 +551,7 @@ def test_a_bridge_that_ends_signs_nothing_more(place: Signed) -> None:
 
 @pytest.mark.parametrize("kind", ["ed25519", "rsa", "ecdsa"])
 def test_kinds_of_keys(place: Signed, kind: str) -> None:
-    """And a name with blanks, and two keys in one policy."""
+    """All these kinds sign; a name may contain blanks, and one policy may list two keys."""
     public = place.make_key("a kind of key", kind=kind)
     name = "~/.ssh/a kind of key.pub"
     with place.world.bridge(f"credentials: {{signing: [{KEY}, '{name}']}}") as bridge:

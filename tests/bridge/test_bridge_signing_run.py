@@ -42,7 +42,7 @@ def place() -> Iterator[World]:
 
 @contextlib.contextmanager
 def _agent(place: World) -> Iterator[dict[str, str]]:
-    """The person's ssh-agent, with the key."""
+    """Start the person's ssh-agent with the key."""
     path, asks = place.root / "agent", place.root / "tools" / "ask"
     place.tool("ask", f"echo '{PASSPHRASE}'")
     with process.start("ssh-agent", "-D", "-a", path):
@@ -99,7 +99,8 @@ def test_without_the_field(place: World) -> None:
 
 
 def test_without_an_agent(place: World) -> None:
-    """Control: nothing runs, and the person is told which key is missed and what adds it."""
+    """The control: the command does not run, and the message names the missing key and the command that adds
+    it."""
     (place.project / "sandbox.yaml").write_text(POLICY + SIGNING)
     done = place.sandwright("run", "--", "echo", "started")
     assert (done.status, done.stdout) == (125, b"")
@@ -133,7 +134,7 @@ def test_a_review_workspace_has_no_bridge(place: World) -> None:
 
 @pytest.mark.needs("gpg")
 def test_gpg(place: World) -> None:
-    """The same for a key of GnuPG's: by fingerprint, by its end, or by the committer's name."""
+    """The same for a GnuPG key, named by its fingerprint, by the end of it, or by the committer's name."""
     home = place.root / "home" / ".gnupg"
     home.mkdir(mode=0o700)
     outside = {"HOME": str(place.root / "home"), "PATH": os.environ["PATH"]}

@@ -1,4 +1,4 @@
-"""A place for homes and projects that sandboxes don't hide, as they do their temporary directory."""
+"""A place for homes and projects that sandboxes don't hide, as they hide their temporary directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every widening that asking everything finds is listed: generated edits against an exhaustive comparison.
+"""Every widening that an exhaustive comparison of generated edits finds is listed.
 
 Tests of change/questions.py.
 Tests of change/settings.py.
@@ -67,7 +67,7 @@ def _everything() -> Iterator[Case]:
 
 
 def _widened(old: ResolvedPolicy, new: ResolvedPolicy) -> Iterator[tuple[Case, str]]:
-    """Every case of everything that the new policy lets through and the old one doesn't, and under what."""
+    """Every case that the new policy allows and the old one does not, with the deciding policy or method."""
     before, after = (questions(each, METHODS) for each in (old, new))
     for case in _everything():
         one, other = (
@@ -91,7 +91,7 @@ def _is_listed(case: Case, label: str, found: PolicyDifference, new: ResolvedPol
 
 
 def _stands_for(listed: Case, case: Case, new: ResolvedPolicy) -> bool:
-    """Whether a listed case is this one, or the boundary of what it is in."""
+    """Whether a listed case is this one, or the boundary of the area that contains it."""
     match case.question:
         case "read" | "write":
             return is_inside(case.subject, listed.subject)
@@ -198,7 +198,7 @@ def _policy(more: str) -> str:
 
 
 def test_a_method_with_an_image_in_place_of_one_with_the_host() -> None:
-    """The policies say the same, and what can be read does not stay the same."""
+    """The policies are equal, but the readable files are not."""
     old, new = _resolved("schema: 1\nmethod: oci\n"), _resolved("schema: 1\nmethod: bwrap\n")
     found = compare_policies(old, new, ("oci", "bwrap"))
     opened = {str(each.case) for each in found.cases if each.widened and each.methods == ("oci → bwrap",)}

@@ -29,7 +29,7 @@ LISTS = {
 
 
 def _calls(text: str) -> int:
-    """The calls of functions while the policy is compared with an empty one: the time, without its noise."""
+    """Count the function calls of a comparison with an empty policy: the time, without its noise."""
     old, new = (
         Policy.from_layers([load.layer(each)]).resolve(FACTS)
         for each in ("extends: []", f"extends: []\n{text}")
@@ -53,8 +53,8 @@ def _calls(text: str) -> int:
 def test_a_comparison_is_linear(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(questions, "_calls", lambda _policies: ())  # the same for all
     text, item = LISTS[kind]
-    _calls(text.format(item.format(1)))  # what is computed once for all policies
+    _calls(text.format(item.format(1)))  # computed once for all policies
     lists = [", ".join(item.format(number) for number in range(100, 100 + n)) for n in (6, 12, 24)]
     few, some, many = (_calls(text.format(each)) for each in lists)
-    # Twice as many more items cost twice as much more; a list that each question searches makes it 2.15.
+    # Doubling the extra items doubles the extra cost; with a list that each question searches, it is 2.15.
     assert many - some <= 2.05 * (some - few), (few, some, many)

@@ -1,4 +1,4 @@
-"""Changes are attempted in real sandboxes, and a witness can contradict.
+"""Changes are attempted in real sandboxes, and a witness can contradict the report.
 
 Tests of change/stage.py.
 Tests of change/witness.py.
@@ -36,7 +36,7 @@ HERE = tuple(f"{root}/{name}" for root in ROOTS for name in NAMES)
 
 @pytest.fixture
 def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home with a project in it, where nothing may change."""
+    """A home with a project, in which no file may change."""
     made = place / "home"
     (made / "project").mkdir(parents=True)
     (made / ".ssh").mkdir()
@@ -110,7 +110,7 @@ def test_each_widening_and_each_narrowing_is_seen(home: Path, monkeypatch: pytes
 
 @pytest.mark.needs("bwrap")
 def test_a_sandbox_that_does_otherwise_contradicts(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both sandboxes are rendered from the old policy, so nothing that is said of the new one is true."""
+    """Both sandboxes are rendered from the old policy, so every statement about the new one is false."""
     pair = _pair(home, _edited(), _edited(filesystem={"write": ["$PROJECT", "$HOME/b"]}))
     first: list[ResolvedPolicy] = []
 

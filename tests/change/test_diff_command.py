@@ -1,4 +1,4 @@
-"""`sandwright diff`: what it reads, what it writes, how it ends.
+"""`sandwright diff`: its input, its output and its exit status.
 
 Tests of change/group_changes.py.
 Tests of change/settings.py: how changed limits, shims and methods are reported.
@@ -58,7 +58,7 @@ def test_a_widening_between_revisions(project: Path) -> None:
     data = json.loads((project / "out/d.json").read_text())
     own = [each for each in data["cases"] if each["subject"] == f"{project.parent}/work"]
     assert [(each["question"], each["widened"], each["methods"]) for each in own] == [
-        ("write", True, ["policy"])  # bwrap mounts nothing where nothing is
+        ("write", True, ["policy"])  # bwrap mounts nothing on a missing path
     ]
     log = json.loads((project / "out/d.sarif").read_text())
     found = log["runs"][0]["results"]
@@ -108,7 +108,7 @@ def test_how_it_ends(words: tuple[str, ...], status: int, project: Path) -> None
 def test_what_was_the_sandboxs_own_and_is_the_hosts_is_told(
     project: Path, home: str, grant: str, told: str
 ) -> None:
-    """It could be read before and can't be written any more, but it was another directory."""
+    """The path was readable before and is not writable any more, but it was a different directory."""
     (project.parent / "work").mkdir()
     (project.parent / "work/file").touch()
     start = "schema: 1\nmethod: bwrap\nextends: [strict]\n"
@@ -132,7 +132,7 @@ def test_what_was_the_sandboxs_own_and_is_the_hosts_is_told(
 def test_a_method_that_runs_take_first_now_is_compared(
     project: Path, old: str, new: str, status: int
 ) -> None:
-    """Both lists have the weaker one, which is taken where it stands before what works here."""
+    """Both lists contain the weaker method, which is used if it precedes a method that works here."""
     (project / ".vscode").mkdir()
     names = ("protect", "attributes", "readonly")
     accepted = [f"{{feature: filesystem.{each}, method: landlock, reason: x}}" for each in names]
@@ -154,7 +154,7 @@ def test_a_method_that_runs_take_first_now_is_compared(
     ],
 )
 def test_a_secret_in_place_of_a_value_is_told(project: Path, values: str, passed: str, told: str) -> None:
-    """The variable was there before: no case differs. What a case reports is reported once."""
+    """The variable was there before, so no case differs. A change that a case reports is reported once."""
     (project / "old.yaml").write_text(f"{OLD}environment: {{pass: [TERM], set: {values}}}\n")
     (project / "sandbox.yaml").write_text(f"{OLD}environment: {{pass: [TERM, {passed}]}}\n")
     wider = _diff(project, "old.yaml", "sandbox.yaml", "--method", "bwrap")
@@ -165,7 +165,7 @@ def test_a_secret_in_place_of_a_value_is_told(project: Path, values: str, passed
 @pytest.mark.needs("git")
 @pytest.mark.parametrize("wider", ["{mode: host}", "{mode: proxy, allow: [pypi.org]}"])
 def test_policies_with_a_network_are_compared_between_revisions(project: Path, wider: str) -> None:
-    """The host's certificates are a text of theirs, and no filter."""
+    """The host's certificates are a text of the rendered policy, and not a filter."""
     (project / "sandbox.yaml").write_text(f"{OLD}network: {{mode: proxy, allow: [example.org]}}\n")
     git = ("git", "-C", str(project), "-c", "user.name=x", "-c", "user.email=x@example.org")
     process.run(*git, "commit", "--quiet", "--all", "--message", "network")
@@ -186,7 +186,7 @@ def test_no_report_goes_through_a_link_of_the_project(project: Path, option: str
 
 @pytest.mark.needs("git")
 def test_reading_a_revision_starts_nothing_that_a_repository_names(project: Path) -> None:
-    """Nor does it fetch: a repository's configuration says how that is done."""
+    """Nor does the command fetch: a repository's configuration can name the program that does."""
     mark = project.parent / "started"
     for name in ("core.fsmonitor", "filter.x.smudge", "diff.x.textconv", "core.sshCommand", "core.pager"):
         process.run("git", "-C", str(project), "config", name, f"touch {mark}")
@@ -197,7 +197,8 @@ def test_reading_a_revision_starts_nothing_that_a_repository_names(project: Path
 
 @pytest.mark.needs("git")
 def test_a_file_of_a_revision_without_an_end(project: Path) -> None:
-    """Packed, gigabytes of blanks take little, and a stranger's branch may hold them. They are not read."""
+    """Gigabytes of blanks take little space when packed, and a stranger's branch may hold them. They are not
+    read."""
     git = ("git", "-C", str(project), "-c", "user.name=x", "-c", "user.email=x@example.org")
     (project / "sandbox.yaml").write_text(OLD + " " * (100 << 20))
     process.run(*git, "add", "sandbox.yaml")
@@ -215,7 +216,7 @@ FILTER = '{"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": ["read"], "
 @pytest.mark.needs("git")
 @pytest.mark.parametrize("spelled", ["$PROJECT/filter.json", "{project}/up/filter.json"])
 def test_the_filter_of_a_revision_is_the_revisions(project: Path, spelled: str) -> None:
-    """A change of the file alone changes what the policy allows."""
+    """A change of the filter's file alone changes the allowed calls."""
     git = ("git", "-C", str(project), "-c", "user.name=x", "-c", "user.email=x@example.org")
     where = project / "up" if "/up/" in spelled else project
     where.mkdir(exist_ok=True)

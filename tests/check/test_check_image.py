@@ -231,7 +231,7 @@ ODD = [1, True, 1.5, "x", "9" * 5000, [], [1], [None], {}, {"a": 1}, {"a": None}
     "key", ["User", "Env", "Entrypoint", "Cmd", "Labels", "Volumes", "StopSignal", "Healthcheck"]
 )
 def test_odd_configurations_are_told(key: str, tmp_path: Path) -> None:
-    """Unexpected values in a document are findings, and not errors of the check."""
+    """Unexpected values in a document are findings, not errors of the check."""
     for number, value in enumerate(ODD):
         found(tmp_path / str(number), config={key: value})
     assert ("config/type", f"config.{key}") in found(tmp_path / "i", config={key: 1}) or key == "Healthcheck"
@@ -279,7 +279,7 @@ def test_what_is_missing(without: bytes, rule: str, tmp_path: Path) -> None:
 
 
 def test_numbers_of_any_length_are_told(tmp_path: Path) -> None:
-    """Python makes no number of more than 4300 digits."""
+    """Python converts no number of more than 4300 digits."""
     made = checked(tmp_path / "i", file(b"etc/passwd", b"x:x:" + b"9" * 5000 + b":0::/:/bin/sh\n"))
     assert "line 1 is no line of it" in [each.message for each in made.findings]
 
@@ -430,7 +430,7 @@ def test_a_thousand_directories_deep(lower: tuple[bytes, ...], tmp_path: Path) -
 
 
 def _put_deep(tree: LayeredTree, number: int) -> None:
-    """Members that lie a thousand directories deep, each in directories of its own."""
+    """Members that lie a thousand directories deep, each in separate directories."""
     for each in range(number):
         tree.put(b"%d/" % each + DEEP + b"/f", FileNode(EntryKind.FILE, "a test", 0o644, 0, 0, 0))
 
@@ -460,7 +460,7 @@ def test_directories_that_no_member_speaks_of_are_bounded() -> None:
 def test_what_is_kept_of_members_is_bounded(
     members: list[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A layer is packed to a 500th: one of 250 MB would have filled 128 GB of the auditor's memory."""
+    """A layer compresses to a 500th: one of 250 MB would have filled 128 GB of the auditor's memory."""
     assert "layout/refused" not in dict(found(tmp_path / "control", *members))
     monkeypatch.setattr("sandwright.rootfs.tar.memory_budget.DEFAULT", ArchiveLimits(held=100_000))
     refused = [each for each in checked(tmp_path / "i", *members).findings if each.rule == "layout/refused"]
@@ -475,7 +475,7 @@ def test_what_is_kept_of_members_is_bounded(
 
 
 def test_what_programs_name_is_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Small files may name much: rows share their names."""
+    """Small files may name many programs, so rows share their names."""
     name = b":".join([b"a"] * 400)
     members = [file(b"%d" % each, elf(texts=[(15, name)]), mode=0o755) for each in range(9)]
     checked(tmp_path / "i", *members)
@@ -501,7 +501,7 @@ def test_links_lead_no_member_deeper_than_the_limit() -> None:
 
 
 def test_a_member_below_a_file_is_refused(tmp_path: Path) -> None:
-    """`bundle` refuses it, too."""
+    """`bundle` also refuses it."""
     made = checked(tmp_path / "i", file(b"bin/run/below"))
     assert (
         "layout/refused",
@@ -510,7 +510,7 @@ def test_a_member_below_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def _whiteouts(number: int) -> None:
-    """In the order that is the worst for a list: the last one first."""
+    """In the worst order for a list: the last one first."""
     tree = LayeredTree("a test")
     names = [b"d%06d" % each for each in range(number)]
     for name in reversed(names):
@@ -540,7 +540,7 @@ def _keys(number: int) -> None:
 
 @pytest.mark.parametrize("work", [_whiteouts, _accounts, _blank_lines, _keys])
 def test_the_cost_grows_with_the_length_alone(work: Callable[[int], None]) -> None:
-    """60,000 of each took from 20 seconds up where the cost grew with the square."""
+    """60,000 of each took 20 seconds and more when the cost grew with the square."""
     before = time.process_time()
     work(60_000)
     assert time.process_time() - before < 10

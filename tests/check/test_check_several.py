@@ -1,4 +1,4 @@
-"""`lint-image` looks at every image that fits, and fails when none does."""
+"""`lint-image` checks every image that matches, and fails when none does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ATTESTATION = "application/vnd.in-toto+json"
 
 
 def check(path: Path, *words: str, report: Path) -> tuple[int, list[dict[str, object]]]:
-    """The exit status, and the images of the report; none where nothing was written."""
+    """The exit status, and the images of the report; none if no report was written."""
     report.unlink(missing_ok=True)
     status = main(["lint-image", str(path), "--json", str(report), *words])
     return status, json.loads(report.read_bytes())["images"] if report.exists() else []

@@ -1,4 +1,4 @@
-"""Regular expressions of structure tests, which are Go's: matches, and patterns that are refused."""
+"""Regular expressions of structure tests, in Go's dialect: matches, and patterns that are refused."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_go_refuses(pattern: str) -> None:
 
 @pytest.mark.timeout(20)
 def test_time_is_in_proportion_to_the_text() -> None:
-    """Python's own expressions would take hours for this one."""
+    """Python's own engine would take hours for this expression."""
     assert [each.message for each in match_text("t", "a" * 60 + "!", [r"^(\w+\s?)*$"], (), "it")] != []
 
 

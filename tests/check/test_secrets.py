@@ -1,4 +1,4 @@
-"""Quick checks before the patterns of secrets find what the patterns alone would find."""
+"""Quick checks before the patterns for secrets lose no secret that the patterns alone would find."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ MARKS = [mark for marks, _, _ in TOKENS for mark in marks]
 @pytest.mark.parametrize("row", range(len(TOKENS)))
 @given(data=st.data())
 def test_marks_find_what_the_patterns_find(data: st.DataObject, row: int) -> None:
-    """The marks, searched for first, decide nothing: not in parts of tokens, nor in several at once."""
+    """The marks that are searched for first change no result: not in parts of tokens, nor in several at
+    once."""
     texts = st.from_regex(TOKENS[row][1]) | st.sampled_from([b"\n", *MARKS])
     content = b" ".join(data.draw(st.lists(texts, min_size=1, max_size=3)))
     content = content[data.draw(st.integers(0, 3)) :]

@@ -1,4 +1,4 @@
-"""Layouts and definitions in which a pipe or a device lies where a file should be: nobody waits."""
+"""Layouts and definitions with a pipe or a device in place of a file: no command waits."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_check_image_ends(strange: Callable[[Path], None], tmp_path: Path) -> No
 
 
 def test_a_document_that_is_said_to_be_endless(tmp_path: Path) -> None:
-    """A file with a hole of a terabyte is not read for a manifest."""
+    """A sparse file of a terabyte is not read as a manifest."""
     made = layouts.Layout(tmp_path / "layout")
     image = made.image(tars.archive(tars.file(b"f", b"1")))
     blob = tmp_path / "layout/blobs/sha256" / ("0" * 64)

@@ -1,4 +1,4 @@
-"""Structure tests are read as container-structure-test reads them, and can fail in each of their parts.
+"""Structure tests are read as container-structure-test reads them, and each of their parts can fail.
 
 Tests of check/commands.py.
 """
@@ -173,7 +173,7 @@ RIGHTS = {
 
 
 def test_rights_are_written_as_go_writes_them(tmp_path: Path) -> None:
-    """As os.FileMode does: `fs.FileMode.String`, "dalTLDpSugct?"."""
+    """Modes are written as Go's `fs.FileMode.String` writes them, with "dalTLDpSugct?"."""
     tests = [
         f"  - {{name: '{path}', path: '{path}', permissions: '{mode}'}}" for path, mode in RIGHTS.items()
     ]
@@ -241,7 +241,7 @@ def test_an_unbound_variable_that_is_set(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_variables_are_replaced_as_by_go(text: str, expected: str) -> None:
-    """Of os.Expand; the expected ones are what Go 1.26 printed."""
+    """The expected values are the output of os.Expand in Go 1.26."""
     assert expand_variables(text, {"A": "1", "B": "2"}) == expected
 
 
@@ -298,7 +298,7 @@ def test_commands_are_run(runtime: str, tmp_path: Path) -> None:
 
 @pytest.mark.needs("busybox", "runc")
 def test_a_missing_program_fails_its_test_alone(tmp_path: Path) -> None:
-    """And schema 1.0.0, whose commands are lists; the report was lost before."""
+    """This includes schema 1.0.0, whose commands are lists; the whole report was lost before."""
     assert run(tmp_path, OLDER, runtimes=["runc"]) == [
         "missing (runc): the image has no program 'no-such-program'"
     ]
@@ -319,7 +319,7 @@ def test_commands_in_an_image_a_thousand_directories_deep(tmp_path: Path) -> Non
     [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("runc", "runsc", "bwrap")],
 )
 def test_how_commands_are_run(runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the user that is asked for; without root runc can't, and that is said in place of a result."""
+    """Commands run as the requested user; without root, runc can't do that, and the report says so."""
     monkeypatch.setenv("HERE", "it is")
     monkeypatch.delenv("NOT_HERE", raising=False)
     (tmp_path / "file").write_text("# one\nFOO=keepitsecret!\nexport BAR='quoted'\nEMPTY=\n")
@@ -330,7 +330,8 @@ def test_how_commands_are_run(runtime: str, tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.needs("busybox", "bwrap")
 def test_commands_run_as_the_image_s_user(tmp_path: Path) -> None:
-    """Also where we are not root: commands ran as root inside, who may write what the user may not."""
+    """This also holds without root: commands ran as root inside, which may write files that the user may
+    not."""
     text = "commandTests: [{name: n, command: busybox, args: [id, -u], expectedOutput: ['^1000\\n']}]"
     assert run(tmp_path, text, runtimes=["bwrap"], user="1000") == []
     text = "commandTests: [{name: n, command: busybox, args: ['true']}]"

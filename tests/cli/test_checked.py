@@ -143,7 +143,8 @@ EMPTY: dict[str, dict[str, str]] = {
         "--require ,": "--require ',' names nothing",
     },
 }
-"""Commands that check something; words by which there is nothing to check, and the reason that they give."""
+"""Commands that check something: the arguments that give them nothing to check, and the reason in their
+message."""
 
 
 NEEDS_ROOT = "only root can start containers of several users"
@@ -195,7 +196,7 @@ def test_with_nothing_to_check(
 
 
 def test_the_hooks_check_something() -> None:
-    """pre-commit gives all files that match to one call, which has to take them."""
+    """pre-commit passes all matching files in one call, which the command has to accept."""
     hooks = yaml.safe_load((Path(__file__).parents[2] / ".pre-commit-hooks.yaml").read_text())
     assert hooks
     for hook in hooks:
@@ -256,7 +257,7 @@ def test_lint_looks_at_each_file(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """As pre-commit calls it: one that is wrong doesn't keep the others from being looked at."""
+    """As pre-commit calls it: one faulty file does not prevent the check of the others."""
     monkeypatch.chdir(tmp_path)
     Path("good.yaml").write_text("schema: 1\nmethod: bwrap\n")
     Path("bad.yaml").write_text("schema: 1\nbogus: 1\n")
@@ -272,7 +273,7 @@ def test_lint_looks_at_each_file(
 def test_lint_of_a_policy_that_is_not_resolved_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is another machine's, perhaps: that it was not looked at all the way is told."""
+    """The policy may be for another machine: the report says that it was not checked completely."""
     monkeypatch.chdir(tmp_path)
     reading = "filesystem: {read: ['${NO_SUCH_VARIABLE}/x']}"
     Path("sandbox.yaml").write_text(f"schema: 1\nmethod: bwrap\n{reading}\n")

@@ -1,4 +1,4 @@
-"""A policy's file that somebody exchanges while a command looks at it: what is approved is what is used."""
+"""A policy's file is exchanged while a command reads it: the policy that was approved is the one in use."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_no_value_is_shown_of_a_policy_that_was_not_approved(
 def test_the_bridge_finds_its_command_on_path(
     project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with tempfile.TemporaryDirectory(prefix="sw-") as cache:  # short, as a socket's path has to be
+    with tempfile.TemporaryDirectory(prefix="sw-") as cache:  # short, because a socket's path has to be
         monkeypatch.setenv("XDG_CACHE_HOME", cache)
         assert bridge.bridge(words=["echo", "found"]) == 0
     assert capfd.readouterr().out == "found\n"

@@ -1,4 +1,4 @@
-"""A stranger's text controls no terminal: control characters, and what turns text around, are escaped.
+"""A stranger's text controls no terminal: control characters and marks that reverse text are escaped.
 
 Tests of visible.py.
 """
@@ -103,7 +103,7 @@ def test_a_policy(tmp_path: Path) -> None:
 @pytest.mark.needs("bwrap", "bash", "busybox")
 @pytest.mark.parametrize("method", ["bwrap", "oci", "docker", "user", "seatbelt"])
 def test_a_launcher(tmp_path: Path, method: str) -> None:
-    """It names its own place, which may be a directory of a stranger's repository."""
+    """The launcher prints its own path, which may be a directory of a stranger's repository."""
     project = tmp_path / "p"
     project.mkdir()
     lacks = f"accept_gaps: [{{feature: network.none, method: {method}, reason: x}}]"
@@ -126,7 +126,7 @@ def test_a_launcher(tmp_path: Path, method: str) -> None:
 
 
 def test_a_proposal(tmp_path: Path) -> None:
-    """Of a repository whose names are a stranger's."""
+    """The proposal for a repository with names that a stranger chose."""
     project = tmp_path / f"p{HOSTILE}"
     project.mkdir()
     for name in (f"{HOSTILE}.pem", ".npmrc", ".env", f".env.{HOSTILE}"):

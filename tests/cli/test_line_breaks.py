@@ -1,4 +1,4 @@
-"""No text of a stranger's begins a line of what a command says: CI obeys lines like `::error::`.
+"""No text of a stranger's begins a line of a command's output: CI obeys lines like `::error::`.
 
 Tests of visible.py.
 """
@@ -64,16 +64,16 @@ def test_errors_of_several_lines(error: HostError | CommandFailed | DocumentErro
 WRITERS = {
     "cli/__init__.py", "cli/console.py", "cli/init.py", "cli/program.py", "sandwright_kubernetes/start.py",
     "visible.py",
-    "bridge/server.py",  # a byte to who started it
-    "egress/mcp_filter.py",  # a word to who started it
+    "bridge/server.py",  # a byte for its parent
+    "egress/mcp_filter.py",  # a word for its parent
     "session/mcp_streams.py",  # messages, in ASCII
     "verify/smoke/in_image_checks.py",  # in an image
 }  # fmt: skip
-"""The modules that write to a standard stream; what each writes goes through a function of `visible`."""
+"""The modules that write to a standard stream; each passes its text through a function of `visible`."""
 
 
 def test_who_writes_to_a_standard_stream() -> None:
-    """A new place has to be looked at, and stand in the list."""
+    """A new module that writes has to be reviewed and added to the list."""
     package = Path(sandwright.__file__).parent
     found = set()
     for path in (*package.rglob("*.py"), *package.parent.glob("sandwright_*/**/*.py")):

@@ -1,4 +1,4 @@
-"""`lint` names variables that lead where nothing can be written, and tokens that a shell's files export.
+"""`lint` names variables whose paths cannot be written, and tokens that a shell's start-up files export.
 
 Tests of policy/environment_remarks.py.
 """

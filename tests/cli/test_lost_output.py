@@ -1,4 +1,4 @@
-"""Output that nobody reads (SIGPIPE) or that can't be written: no traceback, and a code that says so."""
+"""Output that has no reader (SIGPIPE) or can't be written: no traceback, and an exit code of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No command waits at a named pipe that somebody put where it reads or writes a file.
+"""No command waits at a named pipe that lies in place of a file to read or write.
 
 Tests of reading.py.
 """

@@ -1,4 +1,4 @@
-"""Rendering into a directory, checking it, asking about it: as people call it."""
+"""Rendering into a directory, checking it, and asking about it, as users call these commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sandwright.render.artifact import Artifact
 from support.standby import COMMAND as SANDWRIGHT
 
 POLICY = "method: bwrap\nfilesystem: {read: [/usr], write: [$PROJECT]}\n"
-"""It shows no sockets of this machine, which come and go while tests run."""
+"""The policy shows no sockets of this machine, which come and go while tests run."""
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_strange_files_are_found_and_left_alone(project: Path, claimed: bool) ->
 
 @pytest.mark.parametrize("name", ["podman/launch", "launch", ".hidden"])
 def test_what_no_method_of_the_policy_renders_to_is_found(project: Path, name: str) -> None:
-    """A launcher that the check compares with nothing would pass with it."""
+    """Otherwise the check would pass a launcher that it compares with nothing."""
     assert _run("render", cwd=project).status == 0
     assert _run("render", "--check", cwd=project).status == 0
     (project / ".sandbox" / name).parent.mkdir(exist_ok=True)
@@ -229,7 +229,7 @@ def test_facts_are_recorded_and_rendered_elsewhere(project: Path) -> None:
 
 
 def test_facts_that_lack_a_path_are_refused(project: Path) -> None:
-    """A grant or a restriction would go from the artifacts without a word."""
+    """Otherwise the artifacts would lose a grant or a restriction without a message."""
     recorded = project.parent / "facts.json"
     recorded.write_bytes(_run("facts", cwd=project).stdout)
     given = ("--facts", str(recorded))
@@ -360,7 +360,7 @@ def test_explain_fails_when_an_artifact_disagrees(
 def _here(
     words: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[str, str]:
-    """Run in this process, where a renderer can be tampered with; what it finds is bad."""
+    """Run in this process, in which a test can tamper with a renderer; the command finds a fault."""
     monkeypatch.setattr(sys, "argv", ["sandwright", *words])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -465,7 +465,7 @@ def test_verify_proves_a_preset_where_there_is_no_policy(project: Path, tmp_path
 @pytest.mark.needs("git")
 @pytest.mark.parametrize("name", ["config", "packed-refs", "refs/heads/x"])
 def test_lint_does_not_wait_at_a_pipe_in_a_repository(project: Path, name: str) -> None:
-    """Git would, as long as nobody writes there."""
+    """Git would wait there until a process writes."""
     process.run("git", "init", "-q", cwd=project)
     (project / ".git" / name).unlink(missing_ok=True)
     os.mkfifo(project / ".git" / name)

@@ -153,7 +153,7 @@ def test_a_function_takes_what_the_table_says(command: Command) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda each: each.name)
 def test_a_task_takes_what_the_table_says(command: Command) -> None:
-    found = task(command).get_arguments()  # of a new one: Invoke takes the help out of a task that it asks
+    found = task(command).get_arguments()  # a new one: Invoke removes the help of a task that it reads
     retired = {name for each in command.options for name in each.retired}
     assert {each.names[0] for each in found} == {each.name for each in command.arguments} | retired
     assert [each.names[0] for each in found if each.positional] == [

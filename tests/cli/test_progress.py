@@ -19,7 +19,7 @@ def drawn() -> drawing._Drawn:
 
 
 def test_a_line_says_what_remains_first(drawn: drawing._Drawn) -> None:
-    """Of several things under way, the whole is what has a number of things, not of bytes."""
+    """Of several steps in progress, the whole is the one that counts items, not bytes."""
     with drawn.step("94 packages", 32_100_000) as part, drawn.step("build", 3, unit="images") as whole:
         part.advance(3_200_000)
         whole.advance(1)

@@ -1,4 +1,4 @@
-"""No command quotes a file to which a document of a stranger's project leads as a link.
+"""No command quotes the target of a link that lies in place of a document in a stranger's project.
 
 Tests of reading.py.
 """
@@ -50,7 +50,7 @@ def test_a_fault_of_a_link_quotes_nothing(call: str, tmp_path: Path) -> None:
 
 
 def test_a_file_is_quoted(tmp_path: Path) -> None:
-    """The control: without a link, the fault says which word is wrong."""
+    """The control: without a link, the error quotes the wrong word."""
     (tmp_path / "facts.json").write_text(SECRETS[3])
     (tmp_path / "x.sb").write_text(SECRETS[0])
     assert "hushed" in _sandwright(tmp_path, "lint", "x.sb").stdout

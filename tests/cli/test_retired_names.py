@@ -58,7 +58,7 @@ def test_no_name_is_used_twice() -> None:
 
 
 def test_a_task_of_invoke(tmp_path: Path) -> None:
-    """By its former name and with a former option, as pipelines have them."""
+    """The task is called by its former name and with a former option, as in existing pipelines."""
     (tmp_path / "tasks.py").write_text("from sandwright.cli.tasks import namespace\n")
     ended = process.run(BIN / "invoke", "check-image", "nothing", cwd=tmp_path, check=False)
     assert "`check-image` is now `lint-image`" in ended.stderr
@@ -68,7 +68,7 @@ def test_a_task_of_invoke(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda each: each.name)
 def test_each_command_shows_an_example(command: Command) -> None:
-    """It is a command line of that command that the parser takes."""
+    """The example is a command line of that command, and the parser accepts it."""
     assert page(command).endswith(f"Example:\n  {command.example}\n")
     first = re.split(r" >|;", command.example)[0].split()
     assert first[:2] == ["sandwright", command.name]

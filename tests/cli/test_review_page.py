@@ -1,4 +1,4 @@
-"""The page of a review: it has each change with its diff and reason, and obeys no text of a sandbox.
+"""The page of a review: it shows each change with its diff and reason, and interprets no text of a sandbox.
 
 Tests of cli/review_page.py, with cli/review_summary.py.
 """

@@ -31,7 +31,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (runtime / "sandwright").mkdir(parents=True)
     (runtime / "sandwright").chmod(0o700)
     runtime.chmod(0o700)
-    scratch = str(tmp_path / "scratch")  # the real one is in use by other tests
+    scratch = str(tmp_path / "scratch")  # other tests use the real one
     monkeypatch.setattr(user_dirs, "visible_scratch_path", lambda _: scratch)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))

@@ -87,7 +87,7 @@ def test_a_wheel_keeps_images_in_the_data_directory(tmp_path: Path, monkeypatch:
 
 
 def test_each_file_is_read_or_written() -> None:
-    """A new option that names an output has to say so in the table of commands."""
+    """A new option that names an output has to be marked in the table of commands."""
     for command in COMMANDS:
         for option in command.arguments:
             if option.metavar in ("FILE", "DIR"):

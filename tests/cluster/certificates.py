@@ -1,4 +1,4 @@
-"""Certificates of one test cluster: an authority of its own, and who it knows."""
+"""Certificates of one test cluster: its own authority, and the certificates that it signs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DAYS = 2
 
 @dataclass(frozen=True)
 class Authority:
-    """Signs for one cluster; everything lies in `folder`, as NAME.crt and NAME.key."""
+    """An authority of one cluster; all its files lie in `folder`, as NAME.crt and NAME.key."""
 
     folder: Path
     _key: ec.EllipticCurvePrivateKey
@@ -27,7 +27,7 @@ class Authority:
     def issue(
         self, name: str, common: str, *, groups: Sequence[str] = (), addresses: Sequence[str] = ()
     ) -> None:
-        """A certificate for a client, or with `addresses` (names or IP addresses) also for a server."""
+        """Issue a certificate for a client, or with `addresses` (names or IP addresses) also for a server."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject.append(x509.NameAttribute(NameOID.COMMON_NAME, common))
@@ -42,7 +42,7 @@ class Authority:
 
 
 def make_authority(folder: Path) -> Authority:
-    """A new authority, `ca.crt` in a directory that is made here."""
+    """Make a new authority, with `ca.crt` in a new directory."""
     folder.mkdir(mode=0o700)
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test cluster")])

@@ -1,4 +1,4 @@
-"""A policy in a cluster, on a host that is made up: its manifests, its Pod, what its filter answers."""
+"""A policy in a cluster, on an invented host: its manifests, its Pod, and the answers of its filter."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ Json = dict[str, Any]
 class Place:
     """The location of a cluster.
 
-    `folder` holds all of it, `name` is that of its cgroups and of its network interface on this machine.
-    `host` and `node` are the addresses of the two ends of a network between machine and cluster.
+    `folder` contains all of it; its cgroups and its network interface on this machine have `name`. `host` and
+    `node` are the addresses of the two ends of a network between machine and cluster.
     """
 
     folder: Path
@@ -36,7 +36,7 @@ class Place:
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's."""
+        """The administrator's kubeconfig."""
         return self.folder / "admin.conf"
 
 
@@ -82,7 +82,7 @@ def write_kubeconfig(place: Place, name: str) -> None:
 def api_server(place: Place) -> list[str]:
     """The options of the API server.
 
-    Admission is as it comes: Pod Security, quota, LimitRange and CEL policies are on.
+    Admission has its defaults: Pod Security, quota, LimitRange and CEL policies are on.
     """
     keys = place.folder / "pki"
     options = {
@@ -109,7 +109,7 @@ def api_server(place: Place) -> list[str]:
 
 
 def controller_manager(place: Place) -> list[str]:
-    """The options of the controller manager; without a cloud, without leader election."""
+    """The options of the controller manager: without a cloud, without leader election."""
     keys = place.folder / "pki"
     options = {
         "kubeconfig": place.folder / "kube-controller-manager.conf",
@@ -143,10 +143,10 @@ def kubelet(place: Place) -> list[str]:
 
 
 def _kubelet(place: Place) -> Json:
-    """Its configuration.
+    """The configuration of the kubelet.
 
-    Cgroups may be of version 1. Nobody here may lower an `oom_score_adj` (CAP_SYS_RESOURCE), so its
-    own stays as it is.
+    Cgroups may be of version 1. No process here may lower an `oom_score_adj` (CAP_SYS_RESOURCE), so the
+    kubelet keeps its own.
     """
     keys = place.folder / "pki"
     return {
@@ -180,7 +180,8 @@ def _kubelet(place: Place) -> Json:
 
 
 def _network(place: Place) -> Json:
-    """Pods reach the node and what it routes; no address is translated, and no NetworkPolicy is enforced."""
+    """Pods reach the node and the networks that it routes; no address is translated, and no NetworkPolicy is
+    enforced."""
     ipam = {
         "type": "host-local",
         "subnet": PODS,
@@ -195,7 +196,8 @@ def _network(place: Place) -> Json:
 
 
 def _containerd(place: Place, programs: dict[str, Path]) -> str:
-    """Its configuration. Nobody here may lower an `oom_score_adj`, so it restricts what Pods ask for."""
+    """The configuration of containerd. No process here may lower an `oom_score_adj`, so it limits the values
+    of Pods."""
     handlers = "".join(
         f"""
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.{name}]

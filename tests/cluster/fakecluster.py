@@ -1,7 +1,7 @@
-"""A stand-in for an API server, to test what is asked of a cluster and what is made of its answers.
+"""A stand-in for an API server, to test the requests to a cluster and the use of its answers.
 
-It knows the requests of the method `kubernetes` and no others, starts nothing, and admits as it is told. The
-real one is in `cluster/`.
+It knows only the requests of the method `kubernetes`, starts nothing, and admits Pods as the test says. The
+tests with a real one are in `cluster/`.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ RUNNING: Json = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 class FakeCluster:
     """The behaviour of the server, and the requests that it received.
 
-    `state` is that of the container, `log` what it wrote. `denied` are rights that nobody has, `missing`
-    names that are not there. `open` admits privileged Pods. `dropped` fields of Pods are not known to it. So
-    many requests as `broken` are answered with 503 first; the first of `lost` objects is made all the same.
-    `others` are Pods that bear the Job's label, `policies` all NetworkPolicies of the namespace. `reads`: the
-    log does not end before the command's input does, which is kept as `read`. `shown` is what a terminal
-    shows first, `seen` what comes from it, by channels; a `!` breaks it off. `waits`: the log does not end
-    before the Job is deleted. `vanishes`: the Pod is gone after its log. `late`: so many looks at the Job
-    until it has `conditions`. `new`: so many Pods are refused as the namespace was just made. `program` is
-    what a program in a container answers (by the container's name and the command): both streams and the exit
-    status; None breaks the connection off.
+    `state` is the state of the container, `log` its output. `denied` are rights that no user has, `missing`
+    names that don't exist. `open` admits privileged Pods. The server does not know the `dropped` fields of
+    Pods. `broken` is the number of requests that are first answered with 503; the first of the `lost` objects
+    is created all the same. `others` are Pods with the Job's label, `policies` all NetworkPolicies of the
+    namespace. `reads`: the log does not end before the command's input does, which is kept as `read`. `shown`
+    is the first output of a terminal, `seen` its input, by channels; a `!` breaks it off. `waits`: the log
+    does not end before the Job is deleted. `vanishes`: the Pod is gone after its log. `late` is the number of
+    requests for the Job before it has `conditions`. `new` is the number of Pods that are refused because the
+    namespace was just created. `program` is the answer of a program in a container (by the container's name
+    and the command): both streams and the exit status; None breaks the connection off.
     """
 
     state: Json = field(default_factory=lambda: {"terminated": {"exitCode": 0, "reason": "Completed"}})
@@ -167,7 +167,7 @@ def _refused(status: int, reason: str, message: str) -> tuple[int, Json]:
 
 @contextlib.contextmanager
 def fake_cluster(fake: FakeCluster, folder: Path) -> Iterator[Path]:
-    """Serve it on the loopback; give a kubeconfig that leads to it."""
+    """Serve the stand-in on loopback, and give a kubeconfig for it."""
 
     class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"

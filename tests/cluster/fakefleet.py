@@ -1,6 +1,6 @@
-"""A stand-in for an API server that has an Indexed Job: its Pods end as a test says, and it is watched.
+"""A stand-in for an API server with an Indexed Job: its Pods end as a test says, and it can be watched.
 
-What a real one does is in `cluster/test_real_fleets.py`.
+`cluster/test_real_fleets.py` has the tests with a real one.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class End:
     output: bytes = b""
     reason: str = ""
     changes: Json = field(default_factory=dict)
-    """Fields of the Pod that are otherwise than a controller makes them."""
+    """Fields of the Pod that differ from a controller's Pod."""
 
 
 @dataclass
 class FakeFleet(FakeCluster):
     """Ends Pods in the order of `ends` once the Job is let go; then the Job has `completed` and `failed`.
 
-    `expired`: so many watches end as too old. `cut`: so many break off in an event. `holds`: the Job does not
-    end.
+    `expired` is the number of watches that end as too old, `cut` the number that break off in an event.
+    `holds`: the Job does not end.
     """
 
     ends: tuple[End, ...] = ()
@@ -77,7 +77,7 @@ class FakeFleet(FakeCluster):
         return code, answered
 
     def _change(self, method: str, name: str, body: Json) -> tuple[int, Json]:
-        """An apply or a deletion, which name the uid they mean."""
+        """An apply or a deletion, each with the uid of its object."""
         found = self.jobs.get(name)
         uid = body["metadata"]["uid"] if method == "PATCH" else body["preconditions"]["uid"]
         if found is None:
@@ -100,7 +100,7 @@ class FakeFleet(FakeCluster):
         self.tell("MODIFIED", "Job", job)
 
     def tell(self, event: str, kind: str, item: Json) -> None:
-        """Something changed."""
+        """Record an event, and notify all watches."""
         with self.changed:
             version = {"resourceVersion": str(len(self.news) + 1)}
             self.news.append((event, kind, {**item, "metadata": {**item["metadata"], **version}}))

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""runsc in runc's place, for containerd's shim of runc on a machine like this one.
+"""runsc in place of runc, for containerd's shim of runc on a machine like this one.
 
-Nobody here may lower an `oom_score_adj`, the cgroups are of two versions, KVM does not end, and
-Debian's runsc takes the network of each namespace of this kernel for the machine's: it gets none.
+No process here may lower an `oom_score_adj`, the cgroups are of two versions, KVM does not end, and Debian's
+runsc takes the network of each namespace of this kernel for the machine's: it gets none.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from pathlib import Path
 
 COMMAND = ("/usr/bin/runsc", "--platform=ptrace", "--ignore-cgroups", "--network=none", "--oci-seccomp")
 OF_SHIMS = ("io.kubernetes.cri.container-type", "io.kubernetes.cri.sandbox-id")
-"""By these gVisor's own shim has the containers of a Pod in one sandbox. Here each is one, as in Docker."""
+"""With these annotations, gVisor's own shim runs all containers of a Pod in one sandbox. Here each has its
+own, as in Docker."""
 
 
 def main(words: list[str]) -> None:
-    """Execute runsc. What a bundle asks for that can't be had here is taken out of it."""
+    """Execute runsc. Settings of a bundle that are unavailable here are removed."""
     if "kill" in words:
         sys.exit(_kill(words))
     if "--bundle" in words:
@@ -36,7 +37,8 @@ def main(words: list[str]) -> None:
 
 
 def _keep_null() -> None:
-    """runsc gives a container's streams to its user: it gets another /dev/null than the machine's."""
+    """runsc makes its user the owner of a container's streams, so it gets a /dev/null other than the
+    machine's."""
     machines = Path(os.devnull).stat()
     with tempfile.TemporaryDirectory(dir="/dev") as folder:  # where a device can be opened
         node = Path(folder, "null")
@@ -49,7 +51,7 @@ def _keep_null() -> None:
 
 
 def _kill(words: list[str]) -> int:
-    """The shim knows what has ended by runc's words."""
+    """The shim recognises an ended container by runc's message."""
     ended = subprocess.run([*COMMAND, *words], stderr=subprocess.PIPE, check=False, timeout=60)
     said = b"container not running\n" if b"is not running" in ended.stderr else ended.stderr
     sys.stderr.buffer.write(said)

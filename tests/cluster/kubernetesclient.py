@@ -1,4 +1,4 @@
-"""A rendered sandbox that is run in a cluster, in this process or in another."""
+"""A rendered sandbox that runs in a cluster, from this process or from another."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Client:
         }
 
     def argv(self, *command: str) -> tuple[str, ...]:
-        """The command line with which another process runs it."""
+        """The command line that runs it from another process."""
         return Kubernetes().wrap(self.directory, command)
 
     def run(self, *command: str, stdin: bytes | None = None) -> tuple[int, str, str]:
-        """Run it in this process: its status, and what it wrote. It reads `stdin`, or nothing."""
+        """Run it from this process, with `stdin` or no input; return its status and its output."""
         before = {
             number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         }

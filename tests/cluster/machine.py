@@ -16,7 +16,7 @@ _TUNED = (
     "vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
     "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 )  # fmt: skip
-"""Settings of the kernel that a kubelet changes; they are set back."""
+"""Settings of the kernel that a kubelet changes; they are restored."""
 
 
 @contextlib.contextmanager
@@ -34,7 +34,7 @@ def kept_settings() -> Iterator[None]:
 
 @contextlib.contextmanager
 def control_groups(name: str) -> Iterator[None]:
-    """Create one cgroup for the cluster in each hierarchy; all go in the end."""
+    """Create one cgroup for the cluster in each hierarchy; all are removed at the end."""
     roots = [each for each in _CGROUPS.iterdir() if each.is_dir() and (each / "cgroup.procs").exists()]
     groups = [each / name for each in roots] or [_CGROUPS / name]
     for group in groups:

@@ -1,8 +1,8 @@
 """The first process in the namespaces of a test cluster: `python node.py FOLDER`.
 
-Its mounts, network and processes are its own, so that all of it goes when this process does; it ends when its
-standard input does. `start.json` says what to start; its output goes into `logs/NAME`. A file `NAME.restart`
-ends a part, and starts it again after the number of seconds that it holds.
+Its mounts, network and processes are separate, so that all of them end with this process; it ends when its
+standard input does. `start.json` lists the programs to start; their output goes to `logs/NAME`. A file
+`NAME.restart` ends a program, and starts it again after the number of seconds in the file.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Parts:
                 asked.unlink()
 
     def reap(self) -> None:
-        """Wait for orphaned processes; a part that ended says so in `ended`."""
+        """Wait for orphaned processes; write to `ended` which part has ended."""
         with contextlib.suppress(ChildProcessError):
             while (found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
                 part = next((each for each in self.running.items() if each[1].pid == found.si_pid), None)
@@ -85,7 +85,7 @@ def main(folder: Path) -> None:
         subprocess.run(command, check=True, timeout=10)
     parts = Parts(folder, data["commands"], data["environment"])
     for name in data["commands"]:
-        if name == "kubelet":  # it ends when containerd is not there
+        if name == "kubelet":  # it ends without containerd
             _await(Path("/run/containerd/containerd.sock"))
         parts.start(name)
     (folder / "started").touch()

@@ -1,4 +1,4 @@
-"""Somebody who uses a test cluster."""
+"""A user of a test cluster."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Person:
         return next(line.split()[-1] for line in text.splitlines() if line.startswith("  name:"))
 
     def left(self) -> list[str]:
-        """Jobs and Pods in the cluster, of this project."""
+        """Jobs and Pods of this project that are still in the cluster."""
         listed = self.cluster.kubectl("get", "jobs,pods", "--namespace", self.name(), "-o", "name")
         return listed.text.splitlines()
 

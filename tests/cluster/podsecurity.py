@@ -1,7 +1,8 @@
-"""The Pod Security profile `restricted`, written down from the standard: what of a Pod it does not admit.
+"""The Pod Security profile `restricted`, written from the standard: the fields of a Pod that it does not
+admit.
 
 https://kubernetes.io/docs/concepts/security/pod-security-standards/, as of Kubernetes 1.35; one line for each
-control, `baseline` included. It is the tests' own, and shares nothing with what renders.
+control, `baseline` included. It belongs to the tests, and shares nothing with the renderer.
 """
 
 from __future__ import annotations

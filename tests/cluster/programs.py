@@ -1,6 +1,6 @@
-"""The programs of a test cluster: Debian's, and those that Go builds of the modules in `modules/`.
+"""The programs of a test cluster: Debian's, and those that Go builds from the modules in `modules/`.
 
-What is built is kept outside of the repository, by a digest of all that it is built from.
+Built programs are kept outside of the repository, under a digest of all their sources.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PLUGINS = Path("/usr/lib/cni")
 
 @dataclass(frozen=True)
 class GoModule:
-    """A directory of `modules/`: what it builds by the name of the program, and how."""
+    """A directory of `modules/`: the programs that it builds, by name, and how."""
 
     name: str
     packages: Mapping[str, str]
@@ -64,19 +64,19 @@ def directory() -> Path:
 
 
 def find(name: str) -> Path:
-    """The path of a program that Go builds, built or not."""
+    """The path of a program that Go builds, whether or not it exists yet."""
     module = next(each for each in GO_MODULES if name in each.packages)
     return directory() / f"{module.name}-{module.digest}" / name
 
 
 def runtimes() -> dict[str, Path]:
-    """The container runtimes: runc, and gVisor where Debian's is there."""
+    """The container runtimes: runc, and gVisor if Debian's package is installed."""
     gvisor = {"runsc": Path(__file__).with_name("gvisor.py")} if process.find("runsc") else {}
     return {"runc": find("runc"), **gvisor}
 
 
 def missing() -> list[str]:
-    """The missing requirements of a cluster on this machine, by name; empty when one can be started."""
+    """The missing requirements of a cluster on this machine, by name; empty if a cluster can start."""
     built = [name for module in GO_MODULES for name in module.packages]
     lacking = [f"{name} (python -m cluster build)" for name in built if not find(name).exists()]
     lacking += [name for name in NEEDED if process.find(name) is None]

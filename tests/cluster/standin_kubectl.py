@@ -1,7 +1,7 @@
 """A stand-in for kubectl and a cluster, to test `launch`: it runs the command of a Job here, in no sandbox.
 
-It knows the words that `launch` uses and no others. What it was asked goes into `asked`, a word list a line;
-`STAND_IN` names what is to go wrong.
+It knows only the words that `launch` uses. It writes its arguments to `asked`, one list a line; `STAND_IN`
+names the fault to simulate.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main(words: list[str]) -> int:
 
 
 def _field(path: str) -> str:
-    """A field of the Pod, as it is when nothing is wrong."""
+    """A field of the Pod, as in a run without faults."""
     waiting = WRONG == "no image"
     fields = {
         ".status.phase": "Pending" if waiting or WRONG == "unscheduled" else "Running",

@@ -1,7 +1,7 @@
-"""Starts a Kubernetes cluster of one node on this machine, and leaves nothing of it.
+"""Starts a Kubernetes cluster of one node on this machine, and removes all of it.
 
-Its processes, mounts and network are in namespaces of their own; on this machine there are one end of a
-network between the two, cgroups below one name, and one directory.
+Its processes, mounts and network are in separate namespaces; this machine has one end of a network between
+the two, cgroups below one name, and one directory.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster that runs."""
+    """A running cluster."""
 
     place: Place
     first: int
 
     @property
     def kubeconfig(self) -> str:
-        """The administrator's."""
+        """The administrator's kubeconfig."""
         return str(self.place.kubeconfig)
 
     @property
@@ -51,7 +51,7 @@ class Cluster:
         return self.place.folder / "kubelet" / "seccomp"
 
     def inside(self, *words: str | os.PathLike[str], **options: Any) -> process.Result:
-        """Run a program where the node is."""
+        """Run a program in the node's namespaces."""
         target = f"--target={self.first}"
         return process.run("nsenter", target, "--mount", "--net", "--pid", "--", *words, **options)
 
@@ -76,7 +76,7 @@ class Cluster:
         (folder / "hosts.toml").write_text(f'server = "http://{registry}"\n')
 
     def restart(self, part: str, *, after: float = 0) -> None:
-        """Kill one of its parts, and start it again after so many seconds; comes back when that is done."""
+        """Kill one of its programs, start it again after this number of seconds, and wait for that."""
         asked = self.place.folder / f"{part}.restart"
         part_file = asked.with_suffix(".part")
         part_file.write_text(str(after))
@@ -84,7 +84,7 @@ class Cluster:
         until(lambda: not asked.exists(), 60 + after, f"{part} is started again")
 
     def kubectl(self, *words: str, stdin: bytes | None = None, check: bool = True) -> process.Result:
-        """Ask it as its administrator does."""
+        """Run kubectl as the administrator."""
         environment = {**os.environ, "KUBECONFIG": self.kubeconfig}
         return process.run("kubectl", *words, stdin=stdin, check=check, timeout=60, env=environment)
 
@@ -132,7 +132,7 @@ def _place(folder: Path) -> Place:
 
 @contextlib.contextmanager
 def _namespaces(place: Place) -> Iterator[int]:
-    """Start `node.py` in namespaces of its own; give its process id. All in them ends with it."""
+    """Start `node.py` in new namespaces, and give its process id. All processes in them end with it."""
     folder = place.folder
     for each in ("logs/pods", "kubelet/seccomp"):
         (folder / each).mkdir(parents=True)
@@ -178,7 +178,7 @@ def _child(parent: int) -> int:
 
 
 def _connect(place: Place, target: int) -> None:
-    """A cable between this machine and the node. It goes with the node's namespace."""
+    """Connect this machine and the node. The connection ends with the node's namespace."""
     peer = ("type", "veth", "peer", "name", "eth0", "netns", str(target))
     process.run("ip", "link", "add", place.name, *peer)
     process.run("ip", "address", "add", f"{place.host}/30", "dev", place.name)
@@ -215,7 +215,7 @@ def _start(place: Place) -> Json:
 
 
 def _ready(found: Cluster, deadline: float) -> None:
-    """Wait until the node is ready, and has the image of Pods."""
+    """Wait until the node is ready and has the Pods' image."""
     left = deadline - time.monotonic()
     until(
         lambda: _alive(found) and bool(_asked(found, "get", "--raw", "/readyz")),

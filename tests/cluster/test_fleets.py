@@ -1,4 +1,4 @@
-"""Fleets with a stand-in for the API server: what is sent, what counts, and whose word is taken for it.
+"""Fleets with a stand-in for the API server: the requests, the counts, and the sources that are trusted.
 
 Tests of builder/sandwright_kubernetes/fleets/records.py.
 Tests of builder/sandwright_kubernetes/fleets/start.py.
@@ -254,7 +254,7 @@ def test_a_resume_takes_no_foreign_results(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_fleet_whose_starter_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the Job and its record: the Job is found by our session, and another one's is not."""
+    """The starter was killed after it created the Job: our session finds this Job, and no other one's."""
     fake = FakeFleet(holds=True)
     with person(fake, tmp_path, monkeypatch) as ada:
         ada.start()
@@ -268,7 +268,7 @@ def test_a_fleet_whose_starter_was_killed(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_fleet_that_was_never_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its starter was killed before that, or somebody suspended it: no process waits for ever."""
+    """Its starter was killed before that, or a user suspended it: no process waits forever."""
     fake = FakeFleet(holds=True)
     with person(fake, tmp_path, monkeypatch) as ada:
         followed = ada.start()
@@ -311,7 +311,7 @@ def test_a_pod_that_is_not_as_it_was_sent(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_server_in_trouble(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: dict[str, Any]
 ) -> None:
-    """Watches that are too old or break off, and answers that are lost: nothing is lost or made twice."""
+    """Watches expire or break off, and answers are lost: no object is lost or created twice."""
     fake = FakeFleet(ends=(End(0), End(1, 3)), completed="0", failed="1", holds=True, **trouble)
     with person(fake, tmp_path, monkeypatch) as ada:
         lines = ada.run(2)
@@ -330,7 +330,7 @@ def test_a_job_that_somebody_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_pods_that_nobody_saw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Job says how many are over; of whose Pod is gone no status is made up."""
+    """The Job counts the ended Pods; for a Pod that is gone, no status is invented."""
     fake = FakeFleet(ends=(End(1, 137), End(3, 137, failures=2)), completed="0", failed="1-3")
     with person(fake, tmp_path, monkeypatch) as ada:
         lines = {each["index"]: each for each in ada.run(4)}
@@ -342,7 +342,7 @@ def test_pods_that_nobody_saw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_fleet_goes_on_after_a_break(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Known results are not requested again, and a line that a crash cut off is written anew."""
+    """Known results are not requested again, and a line that a crash cut off is written again."""
     fake = FakeFleet(ends=(End(0), End(1, 9)), completed="0", failed="1")
     with person(fake, tmp_path, monkeypatch) as ada:
 
@@ -561,7 +561,8 @@ def test_a_method_without_fleets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of it by its words: results, lines, exit status; and Ctrl-C, which leaves the fleet there."""
+    """The command as users call it: results, lines, exit status; and Ctrl-C, which leaves the fleet
+    running."""
     fake = FakeFleet(ends=(End(0), End(1, 4)), completed="0", failed="1")
     with person(fake, tmp_path, monkeypatch):
         ran = _command(tmp_path, "--count", "2", "--name", "night", "--", "true")

@@ -1,5 +1,4 @@
-"""Manifests of a cluster: golden, valid for the real schemas, restricted, and what a policy says is in
-them.
+"""Manifests of a cluster: golden, valid for the real schemas, restricted, and true to the policy.
 
 Tests of builder/sandwright_kubernetes/naming.py.
 Tests of builder/sandwright_kubernetes/pod.py.
@@ -49,7 +48,7 @@ VERSIONS = ("1.29", "1.33", kubernetes_validate.latest_version())
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("case", RENDERED)
 def test_schemas_of_kubernetes(case: str, version: str) -> None:
-    """The API server's own OpenAPI schemas, in which no key may stand that they don't have."""
+    """The API server's own OpenAPI schemas, with unknown keys refused."""
     documents = manifests(case_policy(case))
     kinds = [document["kind"] for name, document in documents.items() if name != "kustomization.yaml"]
     assert {"Namespace", "NetworkPolicy", "Job", "Pod"} <= set(kinds)
@@ -233,7 +232,8 @@ NAMES = TEXTS.filter(lambda name: name not in ("", ".", "..") and not set(name) 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(NAMES, max_size=3, unique=True), TEXTS, st.sampled_from(["none", "proxy", "host"]))
 def test_no_value_adds_anything(names: list[str], value: str, mode: str) -> None:
-    """Every document is what it is without the values, but for the mounts and the variable that are meant."""
+    """Every document is the same without the values, except for the mounts and the variable with these
+    values."""
     paths = [f"{PROJECT}/n/{name}" for name in names]
     entries = dict.fromkeys((*DIRECTORIES, f"{PROJECT}/n", *paths), HostEntry("directory"))
     network = {"network": {"mode": mode}}

@@ -97,7 +97,7 @@ def test_it_holds_for_both_namespaces_of_the_sandbox(case: str) -> None:
 
 
 def test_the_pods_policy_leaves_out_nobody_but_the_proxy() -> None:
-    """And no Pod is left out where there is no proxy, whatever labels it bears."""
+    """Without a proxy, the policy exempts no Pod, whatever its labels."""
     plain, proxied = (_documents(POLICIES[case]) for case in ("plain", "proxy"))
     assert "matchConditions" not in plain["admission-pods-policy.yaml"]["spec"]
     conditions = {
@@ -108,7 +108,7 @@ def test_the_pods_policy_leaves_out_nobody_but_the_proxy() -> None:
 
 
 def test_a_project_travels_out_of_no_repository_unless_an_operator_names_one() -> None:
-    """The name is in a namespace that no run's rights reach, and without it nothing is admitted."""
+    """The name is in a namespace that no run's rights reach; without it no Pod is admitted."""
     documents = _documents(POLICIES["project"])
     told = documents["projects.yaml"]
     assert told["data"] == {"repository": ""}
@@ -136,7 +136,7 @@ HOSTILE = ("'", '"', "\\", "') || true || ('", "\n", "\u2028", "\x07", "é")
 
 @pytest.mark.parametrize("value", HOSTILE)
 def test_values_stay_values(value: str) -> None:
-    """A text of a policy ends up in one literal of CEL."""
+    """A text of a policy becomes one literal of CEL."""
     policy = cluster_policy(f"extends: []\nenvironment: {{set: {{A: {json.dumps(value)}}}}}\n")
     pod = manifests(policy)["job.yaml"]["spec"]["template"]["spec"]
     (rule,) = [each for each in pod_rules(pod, {}) if each.field.endswith(".env")]

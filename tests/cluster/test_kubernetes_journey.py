@@ -100,7 +100,7 @@ def test_a_connection_that_breaks_is_made_again(person: Travelling) -> None:
 
 
 def test_what_does_not_come_back_is_told(person: Travelling) -> None:
-    """With 125 where the command ended well; its own status stays."""
+    """The exit status is 125 if the command succeeded; otherwise the command's own status stays."""
     archive = archive_of(
         member("secrets/new", content=b"evil"), member("new", content=b"n"), member("docs/x", content=b"m")
     )
@@ -154,7 +154,7 @@ def test_an_image_that_no_node_gets(person: Travelling) -> None:
 
 
 def test_a_registry_that_lies(tmp_path: Path, registry: Server) -> None:
-    """It has another manifest under the digest: nothing is run."""
+    """It has another manifest under the digest: no command runs."""
     person = Travelling(tmp_path, f"{registry.host}/lies")
     person.run(_answering(archive_of()))
     for path in (registry.storage / "docker/registry/v2/blobs").rglob("data"):

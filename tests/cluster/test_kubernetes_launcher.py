@@ -1,4 +1,4 @@
-"""The launcher for a cluster, with a stand-in for kubectl: what is asked of a cluster, not what one does."""
+"""The launcher for a cluster, with a stand-in for kubectl: the requests, not the behaviour of a cluster."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Cluster:
         return process.run(self.folder / "launch", *command, env=environment, check=False, timeout=60)
 
     def launched(self, *command: str) -> contextlib.AbstractContextManager[Any]:
-        """The launcher, running."""
+        """The running launcher."""
         own = {"STAND_IN_STATE": str(self.state), "SANDWRIGHT_POLL": "0.05"}
         return process.start(
             self.folder / "launch", *command, env={"PATH": f"{self._bin}:{os.defpath}", **own}

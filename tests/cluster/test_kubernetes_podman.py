@@ -1,6 +1,7 @@
-"""Podman plays the Pod: the filter, the read-only root, who it runs as, the mounts, each with its control.
+"""Podman plays the Pod: the filter, the read-only root, the user, the mounts, each with its control.
 
-There is no cluster here. What is the Job's alone (the volume, the NetworkPolicy, its time) is not proved.
+There is no cluster here. Properties of the Job alone (the volume, the NetworkPolicy, its time) are not
+proved.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ def test_without_the_filter_nothing_starts(store: PodmanStore, folder: Path, tmp
 
 
 def test_a_network_that_is_open(store: PodmanStore, project: Path, tmp_path: Path) -> None:
-    """The control of the closed one: the host's own network, which only the policy's `host` lets be used."""
+    """The control of the closed network: the host's own, which only the policy's `host` permits."""
     folder = write_artifacts(tmp_path / "open", _rendered(project, f"{POLICY}network: {{mode: host}}\n"))
     process.run(folder / "install-profile", tmp_path / "profiles")
     said = _said(store, folder, tmp_path / "profiles", "--network", "none").said
@@ -186,7 +187,7 @@ def test_a_network_that_is_open(store: PodmanStore, project: Path, tmp_path: Pat
 
 
 def test_the_profile_is_put_in_place_whole(folder: Path, tmp_path: Path) -> None:
-    """Readable for the kubelet, by its digest, and nothing but what was rendered."""
+    """The kubelet can read it under its digest, and it equals the rendered profile."""
     target = tmp_path / "a folder"
     (made,) = process.run(folder / "install-profile", target).text.splitlines()
     assert Path(made).read_bytes() == (folder / "seccomp.json").read_bytes()

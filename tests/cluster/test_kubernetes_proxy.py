@@ -1,4 +1,5 @@
-"""The proxy in a cluster: valid, restricted, reached by the sandbox alone, and squid runs as it says.
+"""The proxy in a cluster: its manifests are valid and restricted, only the sandbox reaches it, and squid
+runs.
 
 Tests of builder/sandwright_kubernetes/proxy.py.
 """
@@ -140,7 +141,7 @@ print(json.dumps(answers))
 
 @pytest.mark.needs("squid", "bwrap", "python3")
 def test_squid_runs_with_it(tmp_path: Path) -> None:
-    """As the Deployment starts it: its command, files that can't be written, no rights, nobody's number."""
+    """squid starts as in the Deployment: its command, read-only files, no rights, and the uid of `nobody`."""
     objects = _of_proxy()
     folder = tmp_path / "configuration"
     folder.mkdir()
@@ -170,7 +171,7 @@ def test_squid_runs_with_it(tmp_path: Path) -> None:
     )
     *log, last = asked.text.splitlines()
     answers = json.loads(last)
-    assert answers["github.com:443"].startswith("HTTP/1.1 503 ")  # let through, and nothing is there
+    assert answers["github.com:443"].startswith("HTTP/1.1 503 ")  # allowed, but no server is there
     assert "sandwright: refused" not in answers["github.com:443"]
     assert answers["example.org:443"].startswith("HTTP/1.1 403")
     assert "sandwright: refused: host: example.org" in answers["example.org:443"]

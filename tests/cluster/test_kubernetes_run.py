@@ -1,6 +1,6 @@
-"""The method `kubernetes` with a stand-in for the API server: what it asks for, and what it makes of answers.
+"""The method `kubernetes` with a stand-in for the API server: its requests, and its use of the answers.
 
-What a real cluster does is in `tests/cluster/`.
+The tests with a real cluster are in `tests/cluster/`.
 
 Tests of builder/sandwright_kubernetes/feeding.py.
 Tests of builder/sandwright_kubernetes/job.py.
@@ -115,7 +115,7 @@ def test_what_is_not_run(case: str, tmp_path: Path) -> None:
 
 
 def test_a_field_that_an_older_cluster_does_not_know(tmp_path: Path) -> None:
-    """`hostUsers: false` is false, and absent is true to a cluster: the two must not pass as the same."""
+    """To a cluster, an absent `hostUsers` is true: it must not pass as `hostUsers: false`."""
     result, _ = _run(FakeCluster(dropped=("hostUsers",)), tmp_path)
     assert result[0] == 125
     assert "another Pod of it: hostUsers" in result[2]
@@ -149,7 +149,7 @@ LATE = {"type": "FailureTarget", "status": "True", "reason": "DeadlineExceeded"}
 def test_a_pod_that_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake: FakeCluster, ended: tuple[int, str, str]
 ) -> None:
-    """The Job controller deletes the Pod when the time is up, and says so in the Job a little later."""
+    """The Job controller deletes the Pod when the time is up, and updates the Job a little later."""
     monkeypatch.setattr(jobrun, "GONE_LIMIT", 10.0 if fake.conditions else 0.5)
     fake.state, fake.log, fake.vanishes = RUNNING, b"said\n", True
     assert _run(fake, tmp_path)[0] == ended
@@ -261,7 +261,7 @@ def test_fields_of_any_shape() -> None:
 
 
 def test_a_pod_that_only_says_it_is_of_the_job(tmp_path: Path) -> None:
-    """A user who may make Pods in the namespace can give one the Job's label; only the cluster sets the
+    """A user who may create Pods in the namespace can add the Job's label; only the cluster sets the
     owner."""
     forged = {
         "metadata": {"name": "forged", "ownerReferences": [{"kind": "Job", "uid": "another"}]},
@@ -272,7 +272,7 @@ def test_a_pod_that_only_says_it_is_of_the_job(tmp_path: Path) -> None:
 
 
 def test_network_policies_add_up(tmp_path: Path) -> None:
-    """Another one in the namespace may open what ours closes; without a network the filter holds."""
+    """Another policy in the namespace may open what ours closes; without a network the filter holds."""
     opened = ({"metadata": {"name": "sandbox"}}, {"metadata": {"name": "opens\x07more"}})
     result, _ = _run(FakeCluster(policies=opened), tmp_path, policy="extends: []\nnetwork: {mode: proxy}\n")
     assert result[0] == 125
@@ -306,7 +306,7 @@ def test_quantities(sent: str, got: Any, *, same: bool) -> None:
 
 
 def test_what_the_command_reads(tmp_path: Path) -> None:
-    """Standard input, to its end, through an attachment that is made once."""
+    """The command reads standard input to its end, through an attachment that is made once."""
     content = bytes(range(256)) * 400
     fake = FakeCluster(state=EXITED, log=b"said\n", reads=True)
     with fake_cluster(fake, tmp_path) as kubeconfig:

@@ -1,4 +1,4 @@
-"""A terminal in a cluster, with a person at a real one here and a stand-in for the API server."""
+"""A terminal in a cluster, with a user at a real terminal here and a stand-in for the API server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ pytest.importorskip("kubernetes", reason="the Python package `kubernetes` is not
 
 
 def _at_terminal(folder: Path, fake: FakeCluster, keys: tuple[tuple[bytes, bytes], ...]) -> tuple[int, bytes]:
-    """Run something on a terminal, type keys and wait for what each shows; give status and all that came."""
+    """Run a function on a terminal, type keys and wait for the output of each; return the status and all
+    output."""
     with fake_cluster(fake, folder) as kubeconfig:
         client = _client(folder, kubeconfig)
         argv = client.argv("sh")
@@ -39,7 +40,7 @@ def _at_terminal(folder: Path, fake: FakeCluster, keys: tuple[tuple[bytes, bytes
 
 
 def test_keys_the_size_and_the_status(tmp_path: Path) -> None:
-    """^C is a key, and no signal here. The prompt is shown once, though the log may have it, too."""
+    """^C is a key here, and no signal. The prompt is shown once, even if the log has it, too."""
     fake = FakeCluster(state=RUNNING, log=b"motd\n", shown=b"motd\r\n$ ")
     status, shown = _at_terminal(tmp_path, fake, ((b"", b"$ "), (b"ls\r", b"<ls\r>"), (b"\x03", b"<\x03>")))
     assert status == 7
@@ -110,13 +111,13 @@ def test_the_log_and_what_comes_are_joined(log: bytes, attached: bytes, all_of_i
 
 @pytest.mark.timeout(30)
 def test_a_flood_is_joined_at_once() -> None:
-    """A program chooses what it writes before anybody is attached, and the terminal is raw meanwhile."""
+    """A program may write anything before a client attaches, and the terminal is raw meanwhile."""
     flood, other = b"a" * (1 << 21) + b"b", b"a" * (1 << 21)
     assert join_output(flood, other) == flood + other
 
 
 def test_a_flood_waits_until_it_is_shown() -> None:
-    """A terminal is slower than a program that writes on and on: what waits for it is bounded."""
+    """A terminal is slower than a program that writes without pause: the waiting output is bounded."""
     taken = 0
 
     class Endless:
@@ -136,7 +137,7 @@ def test_a_flood_waits_until_it_is_shown() -> None:
 
 
 def test_no_more_than_a_part_of_a_log_is_kept() -> None:
-    """A server, or a program that writes on and on, sends more than was asked for."""
+    """A server, or a program that writes without pause, sends more than was requested."""
     endless = iter(lambda: b"x" * 100, b"")
     assert first(endless, 250) == b"x" * 250
     assert last_bytes(iter([b"abc", b"defg", b"h"]), 3) == b"fgh"

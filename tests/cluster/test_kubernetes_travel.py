@@ -44,7 +44,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def test_what_is_denied_is_in_no_layer(project: Project) -> None:
-    """The name of a denied path is there, empty, because something is mounted on it."""
+    """The layer has the denied path's name as an empty entry, because it is a mount point."""
     snapshot, sent = project.snapshot()
     assert sent[b"project/src/a.c"] == b"int a;\n"
     assert SECRET not in b"".join(sent.values())
@@ -78,7 +78,7 @@ def test_a_link_is_sent_as_a_link(project: Project, tmp_path: Path) -> None:
 
 
 def test_the_same_project_gives_the_same_image(project: Project) -> None:
-    """And one changed file gives one other layer, for each platform the same one."""
+    """One changed file changes one layer, and the layer is the same for each platform."""
     before = project.blobs()
     assert project.blobs() == before
     project.write("src/a.c", b"int changed;\n")
@@ -97,7 +97,8 @@ def test_a_denied_file_under_another_name(project: Project) -> None:
 @pytest.mark.parametrize("moved", ["secrets/inner/key", "secrets/inner", "key.pem"])
 @pytest.mark.parametrize("back", [False, True])
 def test_a_denied_file_that_is_moved_during_the_walk(project: Project, moved: str, back: bool) -> None:
-    """Away from its denied name before the walk comes there, and back again behind it; or the other way."""
+    """The file leaves its denied name before the walk arrives, and returns after it; or the other way
+    round."""
     here, there = project.path / moved, project.path / "src/a-new-name"
     names: list[bytes] = []
 
@@ -165,7 +166,7 @@ HOSTILE = {
 def test_an_archive_that_is_refused(
     project: Project, members: list[tuple[tarfile.TarInfo, bytes]], tmp_path: Path
 ) -> None:
-    """As a whole: what comes before it in the archive changes nothing either."""
+    """The whole archive is refused: the members before the fault change nothing either."""
     before = _tree(tmp_path / "p")
     with pytest.raises(ArchiveRefused, match="the Pod's archive"):
         project.apply(archive_of(member("docs/new", content=b"n"), *members))
@@ -209,7 +210,7 @@ PROTECTED = (
 )  # fmt: skip
 @pytest.mark.parametrize("gone", [False, True])
 def test_a_path_that_may_not_change(tmp_path: Path, name: str, gone: bool) -> None:
-    """Written, or removed. The control comes in the same archive, and is taken."""
+    """The change is a write or a removal. The control is in the same archive, and is accepted."""
     project = Project(tmp_path, PROTECTED)
     project.write(".git/hooks/pre-commit", b"mine")
     folder, _, last = name.rpartition("/")
@@ -226,8 +227,7 @@ def test_a_path_that_may_not_change(tmp_path: Path, name: str, gone: bool) -> No
 
 @pytest.mark.skipif(os.getuid() != 0 or not Path("/dev/fuse").exists(), reason="root mounts it")
 def test_another_name_of_a_protected_directory(tmp_path: Path) -> None:
-    """A file system may have another name for a directory (`GIT~1`): files written below it stay away,
-    too."""
+    """A file system may have another name for a directory (`GIT~1`): files below it are rejected, too."""
     project = Project(tmp_path, PROTECTED)
     project.write(".git/hooks/pre-commit", b"mine")
     project.path.rename(tmp_path / "shown")
@@ -271,7 +271,8 @@ def test_a_link_that_leads_out(project: Project, link: str) -> None:
 
 
 def test_links_that_lead_out_together(project: Project) -> None:
-    """Each stays inside by its text: the first is the project, from where the second goes up."""
+    """Each link stays inside by its text: the first leads to the project, and the second goes up from
+    there."""
     first = member("docs/a", tarfile.SYMTYPE, linkname="..")
     second = member("l", tarfile.SYMTYPE, linkname="docs/a/docs/a/../../outside")
     changes, _ = project.apply(archive_of(first, second))

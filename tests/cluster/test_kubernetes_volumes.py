@@ -35,7 +35,7 @@ PROTECTED = (
 
 
 def _all_mounts(text: str, **facts: Any) -> list[tuple[str, str, str, bool]]:
-    """Path, volume, place in the volume, and whether it is read-only."""
+    """The path, the volume, the path in the volume, and whether it is read-only."""
     mounts = container_of(text, **facts)["volumeMounts"]
     return [
         (each["mountPath"], each["name"], each.get("subPath", ""), each["readOnly"]) for each in mounts[1:]
@@ -43,7 +43,7 @@ def _all_mounts(text: str, **facts: Any) -> list[tuple[str, str, str, bool]]:
 
 
 def _mounts(text: str, **facts: Any) -> list[tuple[str, str, str, bool]]:
-    """The same without what lies over protected names that don't exist."""
+    """The same without the mounts over protected names that don't exist."""
     protected = [f"{PROJECT}/{name}" for name in PROTECTED]
     return [each for each in _all_mounts(text, **facts) if each[0] not in protected or each[1] != "nothing"]
 
@@ -106,7 +106,8 @@ def test_a_project_in_something_that_is_listed(kind: str, *, readonly: bool) -> 
 
 
 def test_what_is_not_there_yet_is_kept_from_being_made() -> None:
-    """At the first name that is missing, with what is above it pinned: neither can be moved away."""
+    """The first missing name is covered, and the directories above it are pinned: none of them can be moved
+    away."""
     text = "extends: []\nfilesystem: {write: [$PROJECT], deny: [$PROJECT/src/new/er]}\n"
     assert _mounts(text) == [
         (PROJECT, "project", "", False),
@@ -119,7 +120,7 @@ GIT = {f"{PROJECT}/.git": HostEntry("directory"), f"{PROJECT}/.git/config": Host
 
 
 def test_what_is_missing_in_what_cannot_be_changed() -> None:
-    """No place to mount on is made where nothing can be."""
+    """No mount point is made in a directory that cannot be changed."""
     entries = {**dict.fromkeys(DIRECTORIES, HostEntry("directory")), **GIT}
     text = "filesystem: {write: [$PROJECT], deny: [$PROJECT/.git/new]}\n"
     found = _mounts(text, entries=entries, git_directories=(f"{PROJECT}/.git",))

@@ -26,7 +26,7 @@ MEANT_OTHERWISE = [
     "\\", "\\n", "a\nb", "\ttab", "end ", "...", "---", "\r", "\x00", "\x07", "\x7f", "\x85", "\xa0",
     "\u2028", "\ufeff", "\ufffe", "\U0001f600",
 ]  # fmt: skip
-"""Texts that a reader would take for something else, or not read at all, if they stood there as they are."""
+"""Texts that a reader would misread or reject if they were not quoted."""
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=9) | st.sampled_from(MEANT_OTHERWISE)
 VALUES = st.recursive(
@@ -63,7 +63,7 @@ def test_what_is_read_is_what_was_meant(document: dict[str, Any]) -> None:
 
 @pytest.mark.needs("kubectl")
 def test_kubernetes_own_reader_agrees(tmp_path: Path) -> None:
-    """Kustomize reads them all and writes them again, but for some in a way that PyYAML does not read."""
+    """Kustomize reads them all and writes them again, but some in a form that PyYAML does not read."""
     texts = [
         text for text in MEANT_OTHERWISE if text not in ("\0", "\x07", "\x7f", "\x85", "\ufffe", "=", "<<")
     ]

@@ -105,7 +105,7 @@ def let_travel(person: Person, repository: str) -> None:
 
 
 def test_a_project_travels_where_an_operator_says(travelling: Namespace) -> None:
-    """Nowhere at first; a project that is on a claim, or is only read, is admitted, too."""
+    """By default no project is admitted; one on a claim, or a read-only one, is admitted, too."""
     first = travelling.create(travelling.pod())
     assert "must come from the repository that the ConfigMap of projects names" in first.stderr
     let_travel(travelling.person, REPOSITORY)

@@ -1,4 +1,5 @@
-"""The method `kubernetes` on a real cluster, which `invoke test --thorough` starts where its programs are."""
+"""The method `kubernetes` on a real cluster, which `invoke test --thorough` starts if its programs are
+there."""
 
 from __future__ import annotations
 
@@ -235,7 +236,7 @@ def test_what_a_quick_command_shows(person: Person, times: int) -> None:
 
 @pytest.mark.needs("runsc")
 def test_under_gvisor(person: Person) -> None:
-    """The kernel is gVisor's, the filter is there, and the status is the command's."""
+    """The kernel is gVisor's, the filter is active, and the status is the command's."""
     (person.project / "sandbox.yaml").write_text("schema: 1\nmethods: [kubernetes, gvisor]\nextends: []\n")
     assert person.sandwright("render", "--method", "kubernetes").returncode == 0
     process.run(person.project / ".sandbox/kubernetes/install-profile", person.cluster.profiles)
@@ -260,7 +261,7 @@ def test_parts_that_restart(person: Person) -> None:
 
 
 def test_what_is_around_a_proxy(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its objects come back as they were sent. Its image is not here, so it does not start."""
+    """The proxy's objects come back as they were sent. Its image is missing here, so it does not start."""
     person.policy("extends: []\nnetwork: {mode: proxy, allow: [example.org]}\n")
     documents = read_manifests(person.project / ".sandbox/kubernetes")
     around = admission.manifests_of(documents)

@@ -1,4 +1,4 @@
-"""Fleets on a real cluster: what its Job controller makes of them while parts of it are killed."""
+"""Fleets on a real cluster: the results of its Job controller while parts of the cluster are killed."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def test_each_index_is_run_as_rendered(person: Person) -> None:
 
 
 def test_nothing_is_lost_and_nothing_runs_twice_uncounted(person: Person) -> None:
-    """The kubelet is killed, the API server is away for 30 s, and a Pod is deleted, in the middle of it.
+    """In the middle, the kubelet is killed, the API server is away for 30 s, and a Pod is deleted.
 
-    Each run writes on a volume that it was started: the witness of what really ran.
+    Each run records its start on a volume: the witness of the runs that really happened.
     """
     person.policy(PLAIN)
     ran = fleet(person, "--count", "1", "--", "true")
@@ -102,7 +102,8 @@ def read_until(stream: IO[str], text: str) -> None:
 
 
 def test_a_break_and_a_resume(person: Person) -> None:
-    """Ctrl-C leaves it there; another Job of its name is not taken for it; removal leaves nothing."""
+    """Ctrl-C leaves the fleet running; another Job of its name is not taken for it; removal leaves
+    nothing."""
     person.policy(PLAIN)
     ran = fleet(person, "--count", "6", "--parallel", "2", "--", "sh", "-c", "sleep 2; echo done")
     assert ran.stderr is not None

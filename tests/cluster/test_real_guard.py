@@ -277,7 +277,8 @@ def until_it_refuses(namespace: Namespace) -> None:
     weak["spec"]["hostNetwork"] = True
 
     def refused() -> bool:
-        """Again and again: an API server that takes new policies in admits once more what it had refused."""
+        """Repeat the attempt: while an API server loads new policies, it may admit a Pod that it refused
+        before."""
         return all("spec.hostNetwork" in namespace.create(weak).stderr for _ in range(10))
 
     until(refused, "the policy does not hold")
@@ -302,7 +303,7 @@ def test_a_weakened_pod_is_refused(guarded: Namespace, name: str) -> None:
 
 
 def test_pods_of_others(guarded: Namespace) -> None:
-    """A user who may make Pods can make none that counts as a run, with our labels or without."""
+    """A user who may create Pods can create none that counts as a run, with our labels or without."""
     made = guarded.create(guarded.pod(), dry=False)
     assert made.status != 0
     assert "must be the controller of Jobs" in made.stderr
@@ -321,7 +322,7 @@ CHOOSING = (
 
 @pytest.mark.parametrize("key", CHOOSING)
 def test_annotations_choose_nothing(guarded: Namespace, key: str) -> None:
-    """Neither other networks nor devices; what a network's plugin writes is admitted."""
+    """They choose neither other networks nor devices; annotations of a network plugin are admitted."""
     pod = guarded.pod()
     pod["metadata"]["annotations"] = {key: "unconfined"}
     assert "metadata.annotations: must not choose" in guarded.create(pod).stderr
@@ -330,7 +331,7 @@ def test_annotations_choose_nothing(guarded: Namespace, key: str) -> None:
 
 
 def test_runs_under_it(guarded: Namespace) -> None:
-    """The DaemonSet brings the filter; a run and a fleet with rows work, and nobody enters them."""
+    """The DaemonSet brings the filter; a run and a fleet with rows work, and no user can enter them."""
     person = guarded.person
     until(lambda: any(person.cluster.profiles.glob("sandwright-*.json")), "no filter came", within=120)
     level = "pod-security.kubernetes.io/enforce=restricted"
@@ -374,7 +375,7 @@ def test_nobody_enters_a_sandbox(guarded: Namespace) -> None:
 
 
 def test_the_limits_hold(guarded: Namespace) -> None:
-    """In the namespace of fleets, whose LimitRange is there still, it refuses before the policy does."""
+    """In the fleets' namespace, which still has its LimitRange, that refuses before the policy does."""
     pod = guarded.pod()
     pod["metadata"]["namespace"] = f"{guarded.name}-fleet"
     pod["spec"]["containers"][0]["resources"]["limits"]["memory"] = "65Mi"

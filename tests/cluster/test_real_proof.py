@@ -1,4 +1,4 @@
-"""`verify` on a real cluster: all probes in Pods of ours, and in one without a policy, where they are red."""
+"""`verify` on a real cluster: all probes in our Pods, and in a Pod without a policy, where they fail."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def namespaces(person: Person) -> list[str]:
 
 
 def session(preset: str) -> tuple[str, str]:
-    """The session on the page about a preset's proof: the policy, and what was said."""
+    """The session on the page about a preset's proof: the policy, and the output."""
     page = (Path(__file__).parents[2] / "docs/methods/kubernetes.md").read_text()
     begins = "test_real_proof.py -->\n```\n$ cat sandbox.yaml\n"
     blocks = re.findall(

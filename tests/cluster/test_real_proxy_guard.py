@@ -122,7 +122,7 @@ def proxied(running: Any, tmp_path_factory: pytest.TempPathFactory) -> Proxy:
 
 
 def test_the_rendered_proxy_is_admitted(proxied: Proxy) -> None:
-    """By itself, and as the controller of its Deployment makes it; as nobody else makes it."""
+    """It is admitted alone and from its Deployment's controller; from any other user it is refused."""
     made = proxied.create(proxied.pod())
     assert made.status == 0, made.stderr
     words = ("get", "pods", "--namespace", proxied.person.name(), "-o", "name")

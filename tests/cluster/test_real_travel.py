@@ -56,7 +56,7 @@ def person(everyone: Person, tmp_path: Path) -> Person:
 
 
 def test_a_project_goes_and_comes_back(person: Person) -> None:
-    """Without a claim: what is denied is empty there, what is read-only stays, what was written is here."""
+    """Without a claim: denied paths are empty there, read-only files stay, and written files come back."""
     script = (
         "cat src/a.c secrets/key; ls -A secrets; echo x >LICENSE; echo x >secrets/new; "
         "echo changed >src/a.c; rm src/b.c; mkdir new; echo made >new/tool; chmod +x new/tool; exit 3"
@@ -103,7 +103,7 @@ def test_what_is_changed_here_meanwhile(person: Person) -> None:
 
 
 def test_what_the_command_reads(person: Person) -> None:
-    """All of it, and its end; more than any buffer on the way holds."""
+    """It reads all of the input to its end; the input is larger than any buffer on the way."""
     person.policy("extends: []\n")
     text = "".join(f"{number}\n" for number in range(300_000))
     ended = person.run("sh", "-c", "md5sum; exit 4", reads=text)
@@ -126,7 +126,7 @@ def test_each_run_of_a_fleet_has_the_project_as_it_was(person: Person) -> None:
 
 
 def test_it_travels_under_an_operators_policies(person: Person) -> None:
-    """There and back, through the repository that the operator names; nobody else is let in."""
+    """The project goes and comes back through the operator's repository; no other user is admitted."""
     install(person)
     let_travel(person, person.variables[REGISTRY].removeprefix("http://"))
     until(lambda: person.run("true").returncode == 0, "nothing travels", within=120)

@@ -45,7 +45,7 @@ class Project:
             self.write(name, content)
 
     def write(self, name: str, content: bytes) -> Path:
-        """A file, in directories that are made for it."""
+        """Write a file, and make its directories."""
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -74,7 +74,7 @@ class Project:
         return take_snapshot(rules or self.rules, put), sent
 
     def apply(self, archive: bytes, snapshot: Snapshot | None = None) -> tuple[ReturnedChanges, Applied]:
-        """Apply a returned archive; `snapshot` is what travelled, by default the project as it is."""
+        """Apply a returned archive; `snapshot` is the uploaded one, by default the project as it is."""
         rules = self.rules
         sent = self.snapshot(rules)[0] if snapshot is None else snapshot
         unpacked = self.folder / f"unpacked-{os.urandom(4).hex()}"
@@ -103,7 +103,7 @@ def _directory(path: Path) -> Iterator[int]:
 def member(
     name: str, kind: bytes = tarfile.REGTYPE, content: bytes = b"", **more: object
 ) -> tuple[tarfile.TarInfo, bytes]:
-    """A member of an archive. `more` are fields of TarInfo."""
+    """A member of an archive. `more` has fields of TarInfo."""
     info = tarfile.TarInfo(name)
     info.type, info.size = kind, len(content)
     info.mode = 0o755 if kind == tarfile.DIRTYPE else 0o644

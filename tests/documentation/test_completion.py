@@ -114,7 +114,7 @@ def test_zsh_completes_from_its_function_path(tmp_path: Path) -> None:
 
 
 def _zsh(folder: Path, setup: str, line: str, completed: str) -> None:
-    """Press the tab key behind a line, and see what it becomes."""
+    """Press the tab key after a line, and return the completed line."""
     controller, terminal = pty.openpty()
     environ = {"TERM": "dumb", "HOME": str(folder), "PATH": os.environ["PATH"]}
     show = 'show() { BUFFER="got:$BUFFER:"; zle accept-line }; zle -N show; bindkey "^X" show'
@@ -169,7 +169,7 @@ def test_a_text_cannot_break_out_of_a_script(tmp_path: Path) -> None:
 
 
 def test_printing_it_imports_little(tmp_path: Path) -> None:
-    """It is read whenever a shell starts."""
+    """A shell reads the script at each start."""
     code = "import sys; from sandwright.cli import main; main(); print(*sys.modules, file=sys.stderr)"
     ended = process.run(sys.executable, "-P", "-c", code, "completion", "zsh", timeout=WAIT, cwd=tmp_path)
     assert {"invoke", "rich", "yaml"}.isdisjoint(ended.stderr.split())
@@ -186,7 +186,7 @@ def test_the_command_prints_it_and_refuses_other_shells(tmp_path: Path) -> None:
 
 
 def test_no_option_takes_the_short_name_of_help() -> None:
-    """Nor any other that nobody chose: such a name is another's after the next change."""
+    """Nor does an option get a short name by chance: after a later change, another option would have it."""
     short = {
         name
         for task in namespace.tasks.values()

@@ -1,4 +1,4 @@
-"""Every command in the README and in docs/ is run, and prints what the page shows; and no table is stale.
+"""Every command in the README and in docs/ is run, and prints the output on the page; no table is stale.
 
 Tests of cli/reference.py: generated tables.
 """
@@ -65,7 +65,7 @@ ABOUT |= {
     "fleet",
     "kubectl",
 }
-"""Words by which a file is known that runs the commands of a block."""
+"""Words that identify a file that runs the commands of a block."""
 
 
 def _name(page: Path) -> str:
@@ -80,7 +80,7 @@ ALL = [block for found in BLOCKS.values() for block in found]
 def project() -> Iterator[Path]:
     """The example project, as a person has it, with a secret; at a short path, as tables break long ones.
 
-    A sandbox has a /tmp of its own, so the home lies elsewhere, as people's homes do.
+    A sandbox has a /tmp of its own, so the home lies outside /tmp, as people's homes do.
     """
     with tempfile.TemporaryDirectory(prefix="a", dir="/var/tmp") as home:
         (Path(home) / "run").mkdir(mode=0o700)
@@ -95,7 +95,7 @@ def project() -> Iterator[Path]:
 def _environment(folder: Path, programs: Path) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("SANDWRIGHT_TEST_RUN", "DOCKER_HOST") if name in os.environ}
     places = {"HOME": folder.parent, "XDG_RUNTIME_DIR": folder.parent / "run"}
-    cache = str(default_cache(os.environ))  # the probe program is compiled once a machine
+    cache = str(default_cache(os.environ))  # the probe program is compiled once per machine
     own = {"PATH": f"{programs}:{BIN}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "SANDWRIGHT_CACHE": cache}
     if (
         programs.parent / "pyvenv.cfg"
@@ -110,7 +110,7 @@ def _environment(folder: Path, programs: Path) -> dict[str, str]:
 
 
 def _try(page: Path, folder: Path, programs: Path) -> list[str]:
-    """Go through a page from its beginning, as a person would; give what is not as it shows."""
+    """Follow a page from its beginning, as a reader would; return the differences from the shown output."""
     faults = []
     for block in BLOCKS[page]:
         if block.kind == "file":
@@ -147,7 +147,7 @@ def test_the_commands_of_a_page_do_what_it_shows(
     "block", [b for b in ALL if b.kind == "elsewhere"], ids=lambda block: f"{block.page}:{block.line}"
 )
 def test_what_is_run_elsewhere_is(block: Block) -> None:
-    """The file is there, and is about one of the block's tasks or programs."""
+    """The named file exists, and is about one of the block's tasks or programs."""
     text = (ROOT / block.about).read_text()
     if block.about == ".ci/run":
         assert "README.md" in text, "it takes its command from there"
@@ -267,7 +267,7 @@ def test_what_is_no_generated_part(page: str, said: str) -> None:
 
 
 def test_the_recording_shows_the_first_commands() -> None:
-    """`python docs/pictures/record_terminal.py` makes it anew."""
+    """`python docs/pictures/record_terminal.py` records it again."""
     picture = ElementTree.fromstring((ROOT / "docs/pictures/terminal.svg").read_text())
     shown = ["".join(each.itertext()) for each in picture.iter("{http://www.w3.org/2000/svg}text")]
     first = next(block for block in BLOCKS[ROOT / "README.md"] if block.kind == "run")

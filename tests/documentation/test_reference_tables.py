@@ -1,4 +1,4 @@
-"""The content of the documentation's tables: names that exist, and answers that a real proof gives.
+"""The content of the documentation's tables: existing names, and answers from a real proof.
 
 Tests of verify/catalogue/__init__.py.
 """
@@ -23,7 +23,7 @@ DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
 
 
 def test_named_probes_exist() -> None:
-    """The probes that no claim leads to are written down by hand."""
+    """The probes that no claim leads to are listed by hand."""
     everywhere = {name for method in VERIFIED for name in methods.probe_names(method)}
     for feature, names in methods.GRANTED.items():
         assert feature in FEATURES

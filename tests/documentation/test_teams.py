@@ -1,4 +1,4 @@
-"""The additions of a team to its own repository: hooks, the action, our tasks; `docs/teams.md` runs the
+"""The files that a team adds to its repository: hooks, the action, our tasks; `docs/teams.md` runs the
 rest."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 WAIT = 120
 POLICY = "schema: 1\nmethod: bwrap\nfilesystem: {read: [/usr, /etc], write: [$PROJECT]}\n"
-"""It shows no sockets of this machine, which come and go while tests run."""
+"""The policy shows no sockets of this machine, which come and go while tests run."""
 
 
 RENDERED = "--facts sandbox.facts.json --out sandbox.rendered"
@@ -128,7 +128,7 @@ def _action() -> dict[str, Any]:
 
 
 def _take_steps(folder: Path, **inputs: str) -> list[tuple[str, subprocess.CompletedProcess[str]]]:
-    """Run the steps of the action as GitHub would, but those that install something."""
+    """Run the steps of the action as GitHub would, except those that install something."""
     given = {name: inputs.get(name, each["default"]) for name, each in _action()["inputs"].items()}
     done = []
     for step in _action()["runs"]["steps"]:
@@ -171,7 +171,7 @@ def test_an_input_of_the_action_is_no_script(team: Path, hostile: str) -> None:
 
 
 def _installing() -> list[tuple[str, str]]:
-    """The commands that install sandwright in a project's checkout, each with the variable of what."""
+    """The commands that install sandwright in a project's checkout, each with the variable of its source."""
     template = list(yaml.safe_load_all((ROOT / "docs/adopt/gitlab-ci.yml").read_text()))[1]
     (step,) = (each for each in _action()["runs"]["steps"] if each.get("name") == "install")
     jobs = [each["script"][0] for name, each in template.items() if "script" in each]

@@ -29,7 +29,7 @@ TASKS = {each.name: {option.flag for option in each.arguments} for each in COMMA
     "release-build": {"--out", "--tag"},
     "release-sign": {"--out", "--key", "--commit"},
 }
-"""Ours, and those of this checkout."""
+"""Our tasks, and those of this checkout."""
 
 OTHERS = (
     r"\.ci/run",
@@ -47,7 +47,7 @@ OTHERS = (
     r"go install github\.com/AkihiroSuda/alcless/cmd/alclessctl@[0-9a-f]{40}",
     r"\./try",
 )
-"""Commands in scripts that are no tasks of ours: whole lines."""
+"""Commands in scripts that are not our tasks: whole lines."""
 
 
 def _documents() -> list[Path]:
@@ -138,7 +138,7 @@ def test_zizmor_finds_what_is_wrong(tmp_path: Path) -> None:
 )
 def test_they_fit_their_schemas(path: Path, name: str) -> None:
     vendored = resources.files("check_jsonschema") / "builtin_schemas" / "vendor" / f"{name}.json"
-    document = list(yaml.load_all(path.read_text(), _NoTruth))[-1]  # GitLab's stands behind a header
+    document = list(yaml.load_all(path.read_text(), _NoTruth))[-1]  # GitLab's follows a header
     faults = Draft7Validator(json.loads(vendored.read_text())).iter_errors(document)
     assert [f"{fault.json_path}: {fault.message}" for fault in faults] == []
 

@@ -1,4 +1,4 @@
-"""YAML that people write: what it means, what is refused and where."""
+"""YAML that people write: its meaning, and the refusals with their positions."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_the_parser_without_libyaml_means_the_same(monkeypatch: pytest.MonkeyPat
     assert refusal('a: "\\ud800"\n') == "f.yaml:1:4: holds an escape for a character that is not allowed"
 
 
-# JSON leaves DEL as it is, which YAML doesn't; a key in YAML has at most 1024 characters as written.
+# JSON leaves DEL unescaped, YAML does not; a key in YAML has at most 1024 characters as written.
 _CHARACTERS = st.text(
     st.characters(
         min_codepoint=1, max_codepoint=0xFFFF, exclude_categories=["Cs"], exclude_characters="\x7f"

@@ -1,4 +1,4 @@
-"""Records of ours: what is written is read, and nothing else.
+"""Our own records: a written record can be read again, and nothing else is accepted.
 
 Tests of documents/record.py.
 """

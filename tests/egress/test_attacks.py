@@ -1,4 +1,4 @@
-"""Attempts to reach through a real squid what the policy does not list: by spelling, and by DNS rebinding."""
+"""Attempts to reach unlisted hosts through a real squid: by spelling, and by DNS rebinding."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from support.waiting import until
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv")
 
 HIDDEN = "hidden.example"
-"""Not listed, and at an address that nothing else here leads to."""
+"""An unlisted host, at an address that no other name here has."""
 
 END = b"Host: web.example\r\nConnection: close\r\n\r\n"
 
 SPELLINGS = {
-    # A listed host behind what is meant, or before it
+    # A listed host after the intended one, or before it
     "a name before it": get(f"web.example@{HIDDEN}"),
     "a name and a port before it": get(f"web.example:80@{HIDDEN}"),
     "a fragment before it": get(f"{HIDDEN}#@web.example"),
@@ -39,7 +39,7 @@ SPELLINGS = {
     "a port in hexadecimal": connect("web.example:0x16"),
     "a port that wraps around": connect("web.example:65979"),
     "a port behind a blank": connect("web.example: 22"),
-    # Line breaks of other kinds, slashes, and several of what there is one of
+    # Other kinds of line breaks, slashes, and repetitions of unique parts
     "a carriage return": f"CONNECT {HIDDEN}:443\rweb.example:443 HTTP/1.1\r\n".encode() + END,
     "a vertical tab": f"GET http://{HIDDEN}/\x0bhttp://web.example/ HTTP/1.1\r\n".encode() + END,
     "two addresses": f"GET http://web.example/ http://{HIDDEN}/ HTTP/1.1\r\n".encode() + END,
@@ -49,7 +49,7 @@ SPELLINGS = {
     "three slashes": f"GET http:///{HIDDEN}/ HTTP/1.1\r\n".encode() + END,
     "no slash": f"GET http:{HIDDEN}/ HTTP/1.1\r\n".encode() + END,
     "empty lines before it": b"\r\n\r\n" + get(HIDDEN),
-    # What is said before requests, and other protocols
+    # Bytes before requests, and other protocols
     "a second greeting": b"PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n" + get(HIDDEN),
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "urn": get(HIDDEN, scheme="urn"),

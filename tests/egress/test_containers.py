@@ -1,7 +1,7 @@
 """Docker and Podman with the proxy: real engines, our image `proxy`, and witnesses of the ways around it.
 
-The image is built from its lock, as anybody does it; what the sandbox may reach is a server in a container on
-a network of the test's own, whose addresses look public.
+The image is built from its lock, as users build it; the sandbox may reach a server in a container on a
+network of the test's own, whose addresses look public.
 
 Tests of launcher/source/engine_proxy.c.
 """
@@ -38,7 +38,8 @@ ENGINES = [
 ]
 DOCKER = pytest.mark.parametrize("host", representative(ENGINES, "docker"), indirect=True, scope="module")
 PODMAN = pytest.mark.parametrize("host", representative(ENGINES, "podman"), indirect=True, scope="module")
-"""For what the launcher does the same for both. What is reached, and what not, is tried with either."""
+"""For tests in which the launcher does the same for both. Reachable and unreachable hosts are tried with
+either."""
 
 ASK = """
 ask() {
@@ -59,12 +60,12 @@ class Sandbox:
 
     @property
     def world(self) -> str:
-        """The address of the server that may be reached."""
+        """The address of the server that the sandbox may reach."""
         return f"{self.net}.2"
 
     @property
     def other(self) -> str:
-        """An address beside it, which may not."""
+        """An address beside it, which the sandbox may not reach."""
         return f"{self.net}.3"
 
     def sh(self, script: str) -> process.Result:
@@ -73,7 +74,8 @@ class Sandbox:
         return process.run(*words, env=self.environment, timeout=120, check=False)
 
     def left(self) -> list[str]:
-        """Containers and networks of runs of this sandbox: other workers' are in the same engine."""
+        """Remaining containers and networks of this sandbox's runs: those of other workers are in the same
+        engine."""
         ours = ("--filter", f"label=sandwright.session={self.environment['SANDWRIGHT_SESSION']}")
         containers = self.host.run("ps", "--all", *ours, "--format", "{{.Names}}").text.splitlines()
         networks = self.host.run("network", "ls", *ours, "--format", "{{.Name}}").text.splitlines()
@@ -97,7 +99,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No other process of this run loads or removes the image meanwhile: a daemon has one of a name."""
+    """No other process of this run loads or removes the image meanwhile: a daemon has one image of a name."""
     shared = tmp_path_factory.getbasetemp().parent / "proxy-image.lock"
     with shared.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -148,7 +150,7 @@ def host(request: pytest.FixtureRequest, archive: Path, alone: None, net: str) -
 
 
 _MIRROR = "{host: mirror.invalid, private: true}"
-"""Nobody's; with it the proxy has to know the addresses of its machine."""
+"""A name without a host; with it the proxy has to know the addresses of its machine."""
 
 
 @pytest.fixture
@@ -173,7 +175,7 @@ def sandbox(host: EngineHost, net: str, tmp_path: Path) -> Iterator[Sandbox]:
 
 
 def _names(host: EngineHost, net: str, folder: Path) -> dict[str, str]:
-    """Without its name server, containers of Podman know no alias: the proxy's hosts(5) has it instead."""
+    """Without a name server, Podman's containers know no alias: the proxy's hosts(5) has it instead."""
     if host.name != "podman":
         return {}
     names, configuration = folder / "hosts", folder / "containers.conf"
@@ -203,7 +205,8 @@ direct() { { printf 'GET / HTTP/1.0\\r\\n\\r\\n'; sleep 1; } | nc -w 5 "$1" "$2"
 
 
 def test_programs_that_know_of_no_proxy_reach_what_is_listed(sandbox: Sandbox) -> None:
-    """By name, on a port of the web; nothing else, and the first command finds names resolved already."""
+    """They reach listed names on web ports, and nothing else; the first command finds names resolved
+    already."""
     found = sandbox.sh(
         DIRECT + "cat /etc/resolv.conf; direct web.example 80; direct WEB.example 8080; "
         "direct other.example 80; "
@@ -219,7 +222,7 @@ def test_programs_that_know_of_no_proxy_reach_what_is_listed(sandbox: Sandbox) -
 def test_where_the_network_can_not_be_entered_programs_use_the_proxy(
     sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    """A client that says of this engine that its machine is another stands in for one."""
+    """A client that reports a remote engine stands in for one on another machine."""
     plan = Path(f"{sandbox.launch}.plan")
     plan.write_bytes(plan.read_bytes().replace(b"engine.proxy_private\x000\0", b""))
     _elsewhere(sandbox, tmp_path)
@@ -277,7 +280,7 @@ def test_private_names_need_an_engine_of_this_machine(sandbox: Sandbox, tmp_path
 
 
 def _elsewhere(sandbox: Sandbox, tmp_path: Path) -> None:
-    """A client that says of this engine that its machine is another."""
+    """A client that reports its engine as running on another machine."""
     client = tmp_path / "bin" / sandbox.host.name
     real = sandbox.environment.get("DOCKER_HOST", "")
     client.parent.mkdir()
@@ -329,7 +332,7 @@ def _served(proxy: str, host: str) -> bytes | None:
 
 
 def _from_beside(sandbox: Sandbox, proxy: str) -> str:
-    """The answer to a container that is on the outer network too: the server's."""
+    """The answer to a container that is on the outer network, like the server."""
     server = sandbox.environment["SANDWRIGHT_NETWORK"] + "-server"
     script = f"{ASK} ask {proxy} 3128 {sandbox.world} 2>&1"
     return sandbox.host.run("exec", server, "sh", "-c", script, check=False).text
@@ -337,7 +340,7 @@ def _from_beside(sandbox: Sandbox, proxy: str) -> str:
 
 @PODMAN
 def test_a_killed_launcher_leaves_nothing(sandbox: Sandbox) -> None:
-    """Nor is the proxy taken for the container whose name begins like its own, and waited for."""
+    """Nor does it wait for another container whose name begins with the proxy's."""
     with process.start(sandbox.launch, "sh", "-c", "echo up; sleep 300", env=sandbox.environment) as started:
         assert started.stdout is not None
         assert started.stdout.readline() == b"up\n"
@@ -360,7 +363,7 @@ def test_without_the_image_nothing_runs(sandbox: Sandbox, tmp_path: Path) -> Non
 
 
 def test_a_proxy_that_gets_no_network_is_refused(sandbox: Sandbox) -> None:
-    """Docker starts a container on its network `bridge` also where its daemon has none, and says nothing."""
+    """Docker starts a container on its network `bridge` even if its daemon has none, and reports nothing."""
     usual = {"docker": "bridge", "podman": "podman"}[sandbox.host.name]
     there = bool(sandbox.host.run("network", "inspect", usual, check=False))
     del sandbox.environment["SANDWRIGHT_NETWORK"]

@@ -1,4 +1,4 @@
-"""The filter of MCP messages is killed: nobody else gets its port, and the proxy ends.
+"""The filter of MCP messages is killed: no other process gets its port, and the proxy ends.
 
 Tests of egress/inspection.py: what is left when the filter dies.
 """
@@ -26,7 +26,8 @@ def state(process: Path) -> str:
 
 
 def test_nobody_takes_the_port_of_a_filter_that_died(world: World) -> None:
-    """haproxy says there first what the relay takes for the filter: the supervisor is stopped meanwhile."""
+    """The port stays ours: haproxy sends to it the greeting that the relay accepts. The supervisor is
+    stopped."""
     with inspected(world) as opened:
         found = processes(opened)
         environment = (found["haproxy"] / "environ").read_bytes()

@@ -1,6 +1,6 @@
 """Attempts to get past the rules of an opened host, each beside one of nearly the same bytes that passes.
 
-What counts is what the upstream wrote down: a refused request never gets there, and its control does.
+The upstream's record counts: a refused request never arrives, and its control does.
 
 Tests of oci/proxy/haproxy.cfg.j2.
 Tests of render/haproxy.py.
@@ -250,7 +250,7 @@ def test_a_long_query_hides_no_other_method(opened: Inspected, filling: str, len
 
 
 def test_a_long_path_is_read(opened: Inspected) -> None:
-    """Also one that needs as many characters as a request may have."""
+    """The pattern may need as many characters as a request may have."""
     for filling in ("a", "%20", "%C3%A9", "a/"):
         for length in (1000, 3000, 7000):
             name = (filling * (length // len(filling))).rstrip("/")

@@ -1,6 +1,6 @@
 """Random rules and requests, for which haproxy must decide as the policy says; and random first bytes.
 
-A random number begins each; it is in the message of what fails.
+Each test starts from a random seed, which the message of a failure contains.
 
 Tests of evaluate/explain/haproxy.py.
 """
@@ -102,7 +102,7 @@ METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIN
 
 
 def random_pattern(draw: random.Random) -> str:
-    """A pattern that a policy can have."""
+    """A pattern as a policy may have it."""
     while True:
         segments = [
             draw.choice(("*", "**", "*.git", "a*", "*-*", "@s%2f*", *WORDS, *WORDS))

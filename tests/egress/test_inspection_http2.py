@@ -158,7 +158,7 @@ def test_a_body_that_is_longer_than_said(opened: Inspected) -> None:
 
 
 def test_headers_in_several_frames(opened: Inspected) -> None:
-    """The rules see them as one; what interrupts them ends the connection."""
+    """The rules see them as one; a frame that interrupts them ends the connection."""
     first, second = packed(plain()[:3]), packed([plain()[3], ("x-api-key", "mine")])
     begin = PREFACE + frame(SETTINGS, 0, 0, b"") + frame(HEADERS, END_STREAM, 1, first)
     whole = frame(CONTINUATION, END_HEADERS, 1, second)

@@ -125,7 +125,7 @@ def test_no_division_into_chunks_lets_it_through(opened: Inspected) -> None:
 
 
 def test_no_place_in_a_long_answer_lets_it_through(opened: Inspected) -> None:
-    """Around the ends of haproxy's buffers (32,768 bytes) and of TLS records (16,384)."""
+    """The secret lies around the ends of haproxy's buffers (32,768 bytes) and of TLS records (16,384)."""
     secret = SECRET.encode()
     for size in (
         0,
@@ -156,7 +156,7 @@ RAW = {
     "an extension of a chunk": f"{OK}Transfer-Encoding: chunked\r\n\r\n2;{SECRET}\r\nok\r\n0\r\n\r\n",
     "a fault": f"HTTP/1.1 2OO {SECRET}\r\n\r\nok",
 }
-"""Not trailers and answers before the answer (103), which haproxy shows to no filter."""
+"""Trailers and interim answers (103) are missing, because haproxy shows them to no filter."""
 
 
 @pytest.mark.parametrize("name", RAW)
@@ -248,7 +248,7 @@ def test_its_beginning_waits_for_the_rest(opened: Inspected) -> None:
 
 
 def test_two_secrets_of_one_host(network_lab: None) -> None:
-    """Each in its header, and both masked; without one of them nothing gets through."""
+    """Each is in its header, and both are masked; without one of them no request passes."""
     text = (
         f"{POLICY}    - {{host: '{API}:{PORT}', header: authorization, scheme: Bearer, from: 'env:TOKEN'}}\n"
     )

@@ -83,7 +83,7 @@ for path in sys.argv[1:]:
 
 
 def as_neighbour(code: str, *words: str) -> list[str]:
-    """The output of a program of another user of this machine; without root, what one of this user says."""
+    """The output of a program of another user of this machine; without root, of a program of this user."""
     drop = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--") if ROOT else ()
     return process.run(*drop, "/usr/bin/python3", "-ISc", code, *words).text.splitlines()
 
@@ -144,7 +144,7 @@ def test_a_neighbour_gets_no_answer_without_the_greeting(opened: Inspected, name
 
 
 def test_the_greeting_can_not_be_guessed_byte_by_byte(opened: Inspected) -> None:
-    """A right beginning gets the same answer as a wrong one."""
+    """A correct beginning gets the same answer as a wrong one."""
     port, greeting = opened.entrance
     for length in (1, 6, 12, 20, 40):
         right, wrong = greeting[:length], bytes([greeting[0] ^ 1]) + greeting[1:length]
@@ -251,7 +251,7 @@ def test_a_proxy_that_was_taken_over_has_its_way_and_no_other(taken_over: dict[s
 
 @contextlib.contextmanager
 def all_descriptors() -> Iterator[None]:
-    """As many open files as this process may have: a normal user begins with 1,024."""
+    """Open as many files as this process may: a normal user starts with 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:
@@ -261,7 +261,7 @@ def all_descriptors() -> Iterator[None]:
 
 
 def test_connections_that_say_nothing_hold_up_nobody(opened: Inspected) -> None:
-    """A thousand that are half open, some with half a request, while others go on."""
+    """A thousand connections are half open, some with half a request, while others go on."""
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
         stack.enter_context(all_descriptors())
@@ -300,7 +300,8 @@ def test_a_connection_without_a_request_ends(opened: Inspected, monkeypatch: pyt
 
 
 def test_its_directory_may_have_a_long_path(network_lab: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user's is below `~/.cache` where XDG_RUNTIME_DIR is not set, and a socket's address has 107 bytes."""
+    """A user's directory is below `~/.cache` without XDG_RUNTIME_DIR, and a socket's address has 107
+    bytes."""
     monkeypatch.setattr(start, "PREFIX", f"{start.PREFIX}{'x' * 60}")
     with lab() as apart, inspected(apart) as opened:
         assert len(str(opened.folder)) > 107

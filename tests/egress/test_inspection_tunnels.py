@@ -53,7 +53,7 @@ INSPECTED = {
     "HTTP/1.0": connect(f"{API}:{PORT}").replace(b"1.1", b"1.0"),
     "many headers": connect(f"{API}:{PORT}", *[f"X-{number}: {'x' * 60}" for number in range(100)]),
 }
-"""Spellings that lead to the proxy that reads requests."""
+"""Spellings that lead to the inspecting proxy."""
 
 SPELLINGS = {
     "two dots at the end": connect(f"{API}..:{PORT}"),
@@ -112,7 +112,8 @@ def test_a_tunnel_ends_at_the_rules(opened: Inspected, name: str) -> None:
 
 
 def handshake(opened: Inspected, first: bytes) -> str:
-    """The result of a request that no rule allows, after these first bytes: refused, or what came."""
+    """The result of a request that no rule allows, after these first bytes: refused, or the bytes that
+    came."""
     with opened.connection(first, timeout=2) as plain, contextlib.suppress(OSError):
         said = head(plain)
         if b" 200 " not in said.split(b"\r\n")[0]:
@@ -134,7 +135,7 @@ def test_no_spelling_leads_past_the_rules(opened: Inspected, name: str) -> None:
 
 
 def test_a_listed_host_is_a_tunnel(opened: Inspected) -> None:
-    """The control of all these: what squid tunnels has the upstream's certificate, and no rules."""
+    """The control of all these: a tunnel through squid has the upstream's certificate, and no rules."""
     assert handshake(opened, connect(f"{TUNNEL}:{PORT}")) == "HTTP/1.1 200 OK"
 
 
@@ -222,7 +223,7 @@ def test_bytes_that_come_one_by_one(opened: Inspected) -> None:
 
 
 def test_bytes_that_come_too_early(opened: Inspected) -> None:
-    """TLS behind the request for a tunnel, in the same write, gets there whole."""
+    """TLS bytes in the same write as the request for a tunnel arrive complete."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = opened.believing().wrap_bio(incoming, outgoing, server_hostname=API)
     with contextlib.suppress(ssl.SSLWantReadError):
@@ -298,7 +299,7 @@ def errors(opened: Inspected) -> list[dict[str, object]]:
 def test_the_log_says_why_a_handshake_failed(
     opened: Inspected, host: str, sni: str | None, believes: bool, why: tuple[str, str, str]
 ) -> None:
-    """A client that believes its own authorities alone is told from others, with its host."""
+    """A client that trusts only its own authorities is told apart from others, and named with its host."""
     before = len(errors(opened))
     context = opened.believing() if believes else ssl.create_default_context()
     with contextlib.suppress(ssl.SSLError, ConnectionError):

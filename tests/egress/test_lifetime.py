@@ -1,4 +1,4 @@
-"""A proxy's life: it answers once it is there, and nothing is left of it, whoever is killed.
+"""A proxy's life: it answers once it has started, and leaves nothing behind, whichever process is killed.
 
 Tests of egress/log.py.
 Tests of egress/start.py.
@@ -59,7 +59,7 @@ def processes(directory: Path) -> dict[str, int]:
 
 
 def memory(own: Path) -> set[str]:
-    """The names of the memory that squids share, but for those that run for tests beside this one.
+    """The names of squids' shared memory, except for squids of tests that run beside this one.
 
     `own` is the directory of this test's proxy.
     """
@@ -172,7 +172,7 @@ def test_nobody_else_reads_its_files() -> None:
 
 
 def test_it_serves_nobody_else() -> None:
-    """Every user reaches the port: who can't say the word is not answered, or refused as no client."""
+    """Every user reaches the port: a client without the secret gets no answer, or a refusal."""
     asked = b"CONNECT web.example:443 HTTP/1.1\r\nHost: web.example:443\r\n\r\n"
     guess = b"PROXY TCP6 fd00::1 ::1 1 3128\r\n"
     with proxy(policy()) as running:
@@ -202,7 +202,7 @@ with socket.create_server(("127.0.0.1", 0)) as listener:
 print(connection.recv(4096), flush=True)
 connection.sendall(b"HTTP/1.1 403 Forbidden\\r\\nX: ERR_SANDWRIGHT_METHOD\\r\\n\\r\\n")
 """
-"""Another user's program that has squid's port first, is told the secret, and makes room for squid."""
+"""Another user's program that has squid's port first, receives the secret, and makes room for squid."""
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root starts another user's program")
@@ -256,7 +256,7 @@ SESSION = textwrap.dedent("""
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_the_session_is_killed(number: signal.Signals, tmp_path: Path) -> None:
-    """The supervisor alone is left to clean up, and it also moves the log to its place."""
+    """Only the supervisor is left: it cleans up, and moves the log to its place."""
     before, log = memory(tmp_path), tmp_path / "egress.jsonl"
     with process.start(sys.executable, "-c", SESSION, log) as session:
         assert session.stdout is not None
@@ -265,7 +265,7 @@ def test_the_session_is_killed(number: signal.Signals, tmp_path: Path) -> None:
         os.kill(session.pid, number)
         session.wait(PATIENCE)
         assert eventually(lambda: gone(directory)), processes(directory)
-    assert eventually(lambda: memory(directory) <= before)  # one that ends beside it is seen for a moment
+    assert eventually(lambda: memory(directory) <= before)  # one that ends meanwhile is seen for a moment
     assert log.read_bytes() == b""
 
 
@@ -300,7 +300,7 @@ def test_squid_is_killed() -> None:
 def test_squids_that_will_not_do(
     said: str, script: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A `squid` that says which version it is, and does something else when it is to run."""
+    """A `squid` that reports its version, but does something else when it has to run."""
     with tempfile.TemporaryDirectory(prefix="sandwright-squid-") as folder:
         Path(folder).chmod(0o755)
         program = Path(folder, "squid")

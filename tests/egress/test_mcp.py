@@ -1,6 +1,6 @@
 """An MCP server behind the inspecting proxy: its listed tools can be called and seen, and no others.
 
-The canary's server offers more, and takes everything. Each refusal has its pair that passes.
+The canary's server offers more, and accepts everything. Each refusal has its pair that passes.
 
 Tests of egress/mcp_filter.py.
 Tests of egress/mcp_wire.py.
@@ -113,7 +113,7 @@ def test_the_secret_comes_behind_the_filter_and_is_masked(opened: Inspected, ser
 
 
 def test_every_refusal_of_verify_stays_here(opened: Inspected) -> None:
-    """The probes' requests, with a server behind that would answer them."""
+    """The probes' requests, with a server behind the filter that would answer them."""
 
     def sent(raw: bytes) -> bytes:
         return raw.replace(b"Host: tools.verify.sandwright.invalid", f"Host: {AUTHORITY}".encode())
@@ -391,7 +391,7 @@ def resident(process: Path) -> int:
 
 @pytest.mark.parametrize("way", ["requests", "events"])
 def test_messages_that_do_not_end_take_bounded_memory(opened: Inspected, server: McpServer, way: str) -> None:
-    """It is the host's: a sandbox's own limits do not hold for it. Small messages pass meanwhile."""
+    """The memory is the host's: a sandbox's own limits do not apply. Small messages pass meanwhile."""
     process, text = processes(opened)["filter"], json.dumps({"x": "x" * (4 << 20)})[:-1].encode()
     before = resident(process)
     endless = post(call("search", arguments={"q": "x" * ((4 << 20) - 500)}))[:-2]
@@ -429,7 +429,7 @@ def send_all(connection: ssl.SSLSocket, data: bytes) -> None:
 
 @pytest.mark.parametrize("greeting", [b"", b"PROXY TCP6 fd00::1 ::1 1 6\r\n", b"x" * 200])
 def test_nobody_else_is_served_by_the_filter(opened: Inspected, greeting: bytes) -> None:
-    """Its port is open to all of this machine; only haproxy knows what to say first."""
+    """Its port is open to all users of this machine; only haproxy knows the greeting."""
     environment = (processes(opened)["haproxy"] / "environ").read_bytes()
     port = int(environment.partition(b"SW_FILTER=")[2].partition(b"\0")[0])
     with opened.arriving() as arrived, socket.create_connection(("127.0.0.1", port), timeout=5) as connection:

@@ -1,4 +1,4 @@
-"""The way into a sandbox's network namespace, as a user without rights."""
+"""Entering a sandbox's network namespace as a user without rights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOLD = ("sh", "-c", "echo up; exec sleep 100")
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user takes root")
 @pytest.mark.parametrize("nested", [False, True], ids=["its user namespace", "one in it"])
 def test_a_network_of_the_user(nested: bool) -> None:
-    """bubblewrap moves its process on into a second user namespace, which does not own the network."""
+    """bubblewrap moves its process to a second user namespace, which does not own the network."""
     inner = ("unshare", "--user", "--map-root-user", "--") if nested else ()
     argv = ("unshare", "--user", "--map-root-user", "--net", "--", *inner, *HOLD)
     with subprocess.Popen(

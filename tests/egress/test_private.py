@@ -1,4 +1,4 @@
-"""Names that a policy lists as private, with a real squid: private addresses are reached, and no others."""
+"""Private names of a policy, with a real squid: their private addresses are reached, and no others."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_a_name_leads_to_decides(
     assert ask(running, connect(f"{name}:443")).verdict == verdict
     if verdict != ALLOWED:
         assert world.reached[before:] == []
-    else:  # or the next case would count what is written down late
+    else:  # or the next case would count lines that are written late
         until(lambda: len(world.reached) >= before + 2, "both connections are written down")
 
 

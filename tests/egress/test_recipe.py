@@ -1,4 +1,4 @@
-"""Real programs find the proxy by the environment that is rendered, and without another word."""
+"""Real programs find the proxy by the rendered environment alone."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ public class Ask {
 def started(
     world: World, names: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Proxy]]:
-    """A launcher, and the proxy that runs for it."""
+    """A launcher, and its running proxy."""
     del world
     folder = tmp_path_factory.mktemp("recipe")
     project = folder / "home" / "p"

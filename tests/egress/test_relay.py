@@ -1,4 +1,4 @@
-"""The relay where a sandbox opens more connections than there is room for."""
+"""The relay when a sandbox opens more connections than the limit permits."""
 
 from __future__ import annotations
 
@@ -72,6 +72,6 @@ with socket.create_connection(door.getsockname()) as late:
 
 @pytest.mark.parametrize("limit", [80, 200, 1000])
 def test_a_flood_ends_nothing(limit: int) -> None:
-    """Three hundred connections, each of which takes four descriptors and more, of a limit for all."""
+    """Three hundred connections, each with four or more descriptors, share one limit."""
     said = process.run(sys.executable, "-c", FLOOD, str(limit), timeout=60, check=False)
     assert (said.status, said.text.strip(), said.stderr) == (0, "hello world", "")

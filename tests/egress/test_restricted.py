@@ -1,4 +1,4 @@
-"""squid parses what a sandbox sends, so it starts restricted: what the words before it hold.
+"""squid parses data from a sandbox, so it starts restricted: the effect of the command prefix.
 
 Tests of launcher/init/source/restrict.c.
 Tests of render/restricted.py.
@@ -42,7 +42,7 @@ def directory() -> Iterator[Path]:
 
 
 def words(directory: Path, program: str, port: int = 45111) -> list[str]:
-    """The words before squid's for a start there, with another program in its place."""
+    """squid's command prefix for a start there, with another program in squid's place."""
     plan = plan_proxy(policy("web.example:443"))
     (directory / SECCOMP).write_bytes(bytes.fromhex(plan.seccomp))
     own = f"execute={plan.command[-1]}"
@@ -134,7 +134,7 @@ def test_it_connects_to_listed_ports_alone(landlock: None, directory: Path) -> N
     ],
 )
 def test_what_a_squid_reads_of_its_own(monkeypatch: pytest.MonkeyPatch, built: str, reads: str) -> None:
-    """Of the directory with its settings two files: where the host's squid has its passwords, too."""
+    """It reads two files of its settings' directory, where the host's squid keeps passwords, too."""
     said = f"Squid Cache: Version 6.1\nconfigure options: {built}\n".encode()
     monkeypatch.setattr(process, "run", lambda *_, **__: process.Result(("squid",), 0, said, ""))
     assert " ".join(find_squid().data) == reads

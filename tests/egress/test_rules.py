@@ -1,4 +1,4 @@
-"""The proxy leads to listed hosts only: each refusal of a real squid beside what is let through."""
+"""The proxy leads to listed hosts only: each refusal of a real squid beside a request that passes."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from support.waiting import eventually
 pytestmark = pytest.mark.needs("squid", "ip", "setpriv")
 
 HOSTS = [
-    # What the policy lists, and its other spellings
+    # Listed hosts, and their other spellings
     ("web.example", *ALLOWED), ("WEB.Example", *ALLOWED), ("web.example.", *ALLOWED),
     ("sub.wild.example", *ALLOWED), ("a.b.wild.example", *ALLOWED), ("45.33.32.3", *ALLOWED),
     ("[::ffff:45.33.32.3]", *ALLOWED), ("0x2d212003", *ALLOWED), ("xn--bcher-kva.wild.example", *ALLOWED),
-    # What it does not
+    # Unlisted hosts
     ("other.example", 403, "host"), ("web.example.evil.example", 403, "host"),
     ("evilweb.example", 403, "host"), ("wild.example", 403, "host"), ("evilwild.example", 403, "host"),
     ("45.33.32.2", 403, "host"), ("754982914", 403, "host"), ("[2a00:1234::3]", 403, "host"),
-    # What leads inside, whatever lists it
+    # Internal addresses, whatever lists them
     ("private.example", 403, "address"), ("inside.wild.example", 403, "address"),
     ("meta.example", 403, "address"), ("self.example", 403, "address"),
     ("machine.example", 403, "address"), ("nat.example", 403, "address"),
@@ -41,11 +41,11 @@ HOSTS = [
     ("2852039166", 403, "host"), ("127.0.0.1", 403, "host"), ("127.1", 403, "host"), ("[::1]", 403, "host"),
     ("localhost", 403, "host"), ("10.25344.2", 403, "spelling"), ("0", 403, "spelling"),
     ("[::]", 403, "spelling"), ("1.2.3.4.5", 403, "spelling"), ("-a.wild.example", 403, "spelling"),
-    # What is no host
+    # Invalid hosts
     ("[fe80::1%25eth0]", 400, "invalid_url"), ("a..wild.example", 400, "invalid_url"),
     ("%77eb.example", 400, "invalid_url"), ("web.example%00.evil.example", 400, "invalid_url"),
     ("a_b.wild.example", 400, "invalid_url"), ("b\xfccher.wild.example", 400, "invalid_req"),
-    # Names that nobody has
+    # Names that don't exist
     ("gone.example", 503, "unresolved"),
 ]  # fmt: skip
 
@@ -65,7 +65,7 @@ def test_hosts(running: Proxy, world: World, host: str, status: int, reason: str
 
 
 def test_what_is_refused_would_answer(world: World) -> None:
-    """The control of all that is refused: without the proxy it is reached from here."""
+    """The control of all refusals: without the proxy, these hosts answer."""
     for address in (PRIVATE, METADATA, WIRE, WORLD):
         with socket.create_connection((address, 80), timeout=5) as connection:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
@@ -120,7 +120,7 @@ def test_requests(running: Proxy, raw: bytes, status: int, reason: str) -> None:
 
 
 def test_a_connection_is_judged_request_by_request(running: Proxy) -> None:
-    """Kept alive, and sent ahead (pipelined): a refusal is not undone by its neighbours."""
+    """On a connection that is kept alive, or pipelined: a refusal is not undone by its neighbours."""
     keep = [get(host).replace(b"Connection: close\r\n", b"") for host in ("web.example", "other.example")]
     said = ask(running, keep[0] + keep[1] + keep[0] + get("other.example"), whole=True).raw
     assert re.findall(rb"HTTP/1\.1 (\d+)", said) == [b"200", b"403", b"200", b"403"]
@@ -150,7 +150,7 @@ def test_no_request_hides_in_another_one(running: Proxy, world: World, lengths: 
 
 
 def test_what_arrives(running: Proxy) -> None:
-    """The host is the one that was judged, whatever Host said; nothing tells of the proxy or its clients."""
+    """The host is the judged one, whatever the Host header was; nothing reveals the proxy or its clients."""
     said = ask(
         running, get("web.example", "Proxy-Authorization: Basic x", "X-Forwarded-For: 10.1.1.1"), whole=True
     ).raw
@@ -192,7 +192,7 @@ def test_one_private_address_among_others_is_enough(
 
 
 def test_a_name_that_moves_inside(running: Proxy, world: World) -> None:
-    """The second answer, which leads inside, is not asked for while the first holds, and is refused then."""
+    """The second answer, which leads inside, is not requested while the first holds, and is refused then."""
     before = len(world.reached)
     world.names["moves.example"] = [WORLD, "|", PRIVATE]
     found = {ask(running, connect("moves.example:443")).verdict for _ in range(50)}
@@ -215,7 +215,7 @@ def test_the_log_tells(running: Proxy) -> None:
     ask(running, b'GET http://a"b\\c.example/ HTTP/1.1\r\nHost: x\r\n\r\n')
     until = time.monotonic() + 30
     while len(told := _without_tunnels(running)[before:]) < 5 and time.monotonic() < until:
-        time.sleep(0.01)  # it writes down what it decided when it has answered
+        time.sleep(0.01)  # it logs its decision after the answer
     assert [(d.method, d.host, d.port, d.reason, d.status, d.address) for d in told] == [
         ("GET", "web.example", 80, "", 200, WORLD),
         ("GET", "", 0, "malformed", 400, ""),
@@ -230,7 +230,7 @@ def test_the_log_tells(running: Proxy) -> None:
 
 
 def test_its_word_is_told_to_no_server_of_names(running: Proxy, world: World) -> None:
-    """squid looks up the name of an address that a connection says that it comes from."""
+    """squid looks up the name of the address that a connection claims as its source."""
     assert ask(running, connect("other.example")).verdict == (403, "host")
     word = ipaddress.ip_address(running.greeting.split()[2].decode())
     assert word.reverse_pointer not in world.asked
@@ -240,7 +240,7 @@ def test_its_word_is_told_to_no_server_of_names(running: Proxy, world: World) ->
 def test_a_silent_tunnel(
     world: World, names: Path, monkeypatch: pytest.MonkeyPatch, allowed: str, *, kept: bool
 ) -> None:
-    """It is cut after the time in the configuration, which is a day: with a second in its place, soon."""
+    """A silent tunnel is cut after the configured time, which is a day; here it is a second."""
     del world
     rendered = "read_timeout 1 day"
     planned = plan.plan_proxy

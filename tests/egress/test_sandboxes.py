@@ -1,6 +1,6 @@
 """Sandboxes with the proxy and nothing else: real launchers, real squid, and witnesses of the ways around it.
 
-What is refused is reached from the machine itself, in the same lab: that is the control of each refusal.
+Each refused host can be reached from the machine itself, in the same lab: the control of the refusal.
 
 Tests of launcher/source/egress.c.
 """
@@ -46,7 +46,8 @@ METHODS = [
 ]
 
 FEW = representative(METHODS, "bwrap", "oci", "vm-landlock")
-"""With the host's files, a runtime's and a kernel of its own: where the rest of a method decides nothing."""
+"""Methods with the host's files, with a runtime's files, and with their own kernel, where nothing else
+matters."""
 
 CURL = "curl -sS --max-time 5 -o /dev/null -w '%{http_code}\\n'"
 
@@ -137,7 +138,8 @@ def test_only_what_is_listed_is_reached(sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("sandbox", FEW, indirect=True)
 def test_programs_that_know_of_no_proxy_reach_what_is_listed(sandbox: Sandbox, world: World) -> None:
-    """By name, on a port of the web. Who connects without one gets nowhere; no other name is looked up."""
+    """They reach listed names on web ports. Without a listed name they get nowhere, and no other name is
+    looked up."""
     before = len(world.reached), len(world.asked)
     direct = CURL.replace("curl", "curl --noproxy '*'")
     found = sandbox.run(
@@ -202,7 +204,7 @@ def test_there_is_no_device_and_no_route(sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("sandbox", FEW, indirect=True)
 def test_the_proxy_is_killed(sandbox: Sandbox, world: World) -> None:
-    """In the middle of a run: what worked before fails, and nothing takes its place."""
+    """Established connections fail in the middle of a run, and nothing takes the proxy's place."""
     before = len(world.reached)
     script = f"{CURL} http://web.example/; sleep 2; {CURL} http://web.example/; echo $?"
     with process.start(sandbox.launch, "sh", "-c", script, env=sandbox.environment) as started:
@@ -214,7 +216,7 @@ def test_the_proxy_is_killed(sandbox: Sandbox, world: World) -> None:
         rest, _ = started.communicate(timeout=30)
     status, error = rest.split()
     assert status == b"000"
-    # Inside vm's kernel a connection may be made before it is known that nobody listens outside.
+    # Inside vm's kernel a connection may succeed before the kernel knows that no server listens outside.
     assert error in ((b"7", b"55", b"56") if sandbox.form.startswith("vm") else (b"7",))
     assert len(world.reached) == before + 1
 
@@ -229,7 +231,7 @@ def _is_squid(entry: Path, directory: Path) -> bool:
 
 @pytest.mark.parametrize("sandbox", FEW, indirect=True)
 def test_nothing_runs_without_a_proxy(sandbox: Sandbox, tmp_path: Path) -> None:
-    """None was started, or the one that was is gone: the launcher refuses."""
+    """The proxy was not started, or is gone: the launcher refuses."""
     touch = f"touch {tmp_path}/project/ran"
     for document in (RunDocument(), RunDocument(egress=str(tmp_path))):
         launch = launching(tmp_path / "out/launch", document)
@@ -257,7 +259,7 @@ def test_a_supervisor_that_does_not_answer(sandbox: Sandbox, tmp_path: Path) -> 
 def test_a_sandbox_that_ends_before_it_has_its_way_is_started_once_more(
     sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    """As where a mount of the machine goes while bubblewrap looks at it; a stand-in fails so once."""
+    """bubblewrap fails like this when a mount disappears while it reads them; a stand-in fails so once."""
     programs, failed = tmp_path / "bin", tmp_path / "failed"
     programs.mkdir()
     (programs / "bwrap").write_text(
@@ -318,7 +320,7 @@ def _started(
 
 
 def _listeners(running: Proxy) -> int:
-    """Sockets of the supervisor, beside its own: one each for a sandbox."""
+    """Sockets of the supervisor in addition to its own: one for each sandbox."""
     supervisor = running._supervisor.pid  # type: ignore[attr-defined]
     opened = Path(f"/proc/{supervisor}/fd").iterdir()
     return sum(str(path.readlink()).startswith("socket:") for path in opened)
@@ -326,7 +328,7 @@ def _listeners(running: Proxy) -> int:
 
 @pytest.mark.parametrize("sandbox", [METHODS[0], *METHODS[3:]], indirect=True)
 def test_names_in_the_hosts_of_this_machine(sandbox: Sandbox, tmp_path: Path) -> None:
-    """A listed one leads through the proxy all the same, and one that is not listed is not there."""
+    """A listed name still leads through the proxy, and an unlisted one does not resolve."""
     hosts = tmp_path / "hosts"
     hosts.write_text("203.0.113.9 web.example hidden.example\n")
     script = (

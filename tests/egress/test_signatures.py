@@ -1,4 +1,4 @@
-"""Requests to AWS: signed inside with a placeholder, and signed anew by the proxy with the host's key.
+"""Requests to AWS: signed inside with a placeholder, and signed again by the proxy with the host's key.
 
 Tests of oci/proxy/sigv4.lua.
 """

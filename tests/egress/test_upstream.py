@@ -82,7 +82,7 @@ def test_a_listed_port_is_the_only_one(
 
 
 def test_the_login_is_sent(monkeypatch: pytest.MonkeyPatch, names: Path, company: CompanyProxy) -> None:
-    """User and password as they are, whatever bytes are in them; nothing inside gets to know them."""
+    """User and password are sent unchanged, whatever bytes they contain; no program inside sees them."""
     company.login = f"Basic {base64.b64encode('ann~%#é:p@ss: $x'.encode()).decode()}"
     url = f"http://ann~%25%23%C3%A9:p%40ss%3A%20$x@{WORLD}:{company.port}"
     with behind(monkeypatch, names, *ALLOW, https_proxy=url, http_proxy=url) as running:
@@ -92,7 +92,7 @@ def test_the_login_is_sent(monkeypatch: pytest.MonkeyPatch, names: Path, company
 
 
 def test_without_the_login(monkeypatch: pytest.MonkeyPatch, names: Path, company: CompanyProxy) -> None:
-    """The status of a proxy that asks for a login is what the program inside gets."""
+    """The program inside gets the status of a proxy that asks for a login."""
     company.login = "Basic eDp5"
     url = f"http://{WORLD}:{company.port}"
     with behind(monkeypatch, names, *ALLOW, https_proxy=url, http_proxy=url) as running:
@@ -101,7 +101,7 @@ def test_without_the_login(monkeypatch: pytest.MonkeyPatch, names: Path, company
 
 
 def test_no_proxy(monkeypatch: pytest.MonkeyPatch, names: Path, company: CompanyProxy) -> None:
-    """Hosts in NO_PROXY are reached directly, and names below them; others are not."""
+    """Hosts in NO_PROXY, and names below them, are reached directly; others are not."""
     url = f"http://{WORLD}:{company.port}"
     with behind(
         monkeypatch, names, *ALLOW, https_proxy=url, http_proxy=url, no_proxy=".wild.example,web.example:80"
@@ -156,7 +156,7 @@ def test_the_first_variable_counts() -> None:
 
 
 def test_items_of_no_proxy() -> None:
-    """Names, addresses and networks with and without ports; what is none of them is told apart."""
+    """Names, addresses and networks with and without ports; any other item is reported."""
     text = "Localhost,.a.example,*.b.example,c.example:8443,10.0.0.0/8,[::1],::2,[fd00::1]:80"
     text += ",<local>,x y,169.254.*"
     found = host_proxies({"https_proxy": "p:1", "NO_PROXY": text})
@@ -228,7 +228,7 @@ def test_no_item_of_no_proxy_opens_squid(
 
 
 def test_doctor_tries_it() -> None:
-    """A proxy that answers, that asks for a login, and that refuses it."""
+    """A proxy that answers, one that asks for a login, and one that refuses it."""
     with company_proxy({}) as company:
         name = f"127.0.0.1:{company.port}"
         works = f"https_proxy names the proxy {name}, through which network.mode: proxy connects: it answers"
