@@ -1,4 +1,4 @@
-"""One question, every method: the answer comes from what was rendered, and is compared with the policy.
+"""One question, every method: the answer comes from the rendered artifacts, and is compared with the policy.
 
 Tests of builder/sandwright_kubernetes/explain.py: manifests, read back.
 Tests of evaluate/explain/compare.py: policy and artifact, answer by answer.
@@ -214,8 +214,7 @@ def test_where_a_method_has_no_place_for_what_is_granted(
     ],
 )
 def test_sockets_that_appear_later(network: str, looser: list[str]) -> None:
-    """They are unknown when a sandbox is made: under a method that hides sockets by mounts they are
-    reachable."""
+    """They are unknown when a sandbox is made: a method that hides sockets by mounts does not hide them."""
     text = f"method: bwrap\nextends: []\nfilesystem: {{write: [$PROJECT]}}\nnetwork: {{{network}}}\n"
     found = explain(_policy(text), "connect", "$PROJECT/later.sock", methods=RENDERED)
     assert [row.method for row in found.rows if row.status == "looser"] == looser
@@ -266,7 +265,7 @@ def test_names_that_nothing_protects_elsewhere_are_told() -> None:
 
 
 def _tampered(monkeypatch: pytest.MonkeyPatch, method: str, name: str, old: bytes, new: bytes) -> None:
-    """Let a method's renderer make another artifact than it does."""
+    """Change an artifact that a method's renderer makes."""
     honest = METHODS[method].make_artifacts
 
     def tampered(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
@@ -556,7 +555,8 @@ TESTED = [name for name, each in METHODS.items() if each.parts.read_back and nam
 @settings(deadline=None, max_examples=examples(25))
 @given(question=st.sampled_from(["read", "write", "exec"]), subject=SUBJECTS)
 def test_no_path_is_open_that_the_policy_closes(case: str, question: str, subject: str) -> None:
-    """For every question: only names that don't exist yet are open against the policy, and only to mounts."""
+    """For every question: against the policy, only names that don't exist yet are open, and only under
+    mounts."""
     policy = case_policy(case)
     found: Comparison = explain(policy, question, subject, methods=TESTED)
     for row in found.rows:

@@ -2,7 +2,7 @@
 
 Tests of evaluate/boundary.py: the paths, hosts and calls about which the gate asks.
 Tests of evaluate/gate.py.
-Tests of methods/registry.py: nobody renders past the gate.
+Tests of methods/registry.py: nothing is rendered without the gate.
 Tests of methods/shared/launched.py: a trial is rendered through the gate, too.
 Tests of methods/shared/engine/compose_explain.py: the Compose file, read back.
 Tests of render/imagemasks.py: a denied path of an image is hidden.
@@ -105,7 +105,7 @@ def test_names_are_held_in_each_writable_directory_of_the_project(method: str) -
     covering(HOLDING, ["/dev/shm/h", "/tmp/h", "/run/h", "/var/tmp/h", "/root", "/srv/a b/h", "/nix/h"]),
 )
 def test_a_home_anywhere_is_no_disagreement(method: str, home: str) -> None:
-    """Some lie below what the sandbox has for itself: nothing of the host's is seen there."""
+    """Some homes lie below directories of the sandbox's own: no file of the host appears there."""
     project = "/srv/p" if home in ("/dev/shm/h", "/run/h") else f"{home}/p"
     there = (home, project, f"{home}/.ssh", f"{project}/.git")
     entries = dict.fromkeys((*there, *(above for path in there for above in ancestors(path))), DIRECTORY)
@@ -244,7 +244,7 @@ READERS = [
     ("kubernetes-install", "admission-pods-policy.yaml", "failurePolicy: Fail", "failurePolicy: Ignore", "failurePolicy is not Fail"),
     ("kubernetes-install", "kustomization.yaml", "- quota.yaml\n", "", "kustomization.yaml does not list quota.yaml"),
 ]  # fmt: skip
-"""A method or variant, one of its artifacts, text in it, what stands there instead, and what is refused."""
+"""A method or variant, one of its artifacts, text in it, its replacement, and the refused access."""
 
 
 @pytest.mark.parametrize(("method", "artifact", "old", "new", "case"), READERS)
@@ -324,14 +324,14 @@ def test_a_directory_that_can_be_moved_with_a_restriction_in_it_is_refused(
 
 
 def test_a_filter_that_is_not_the_policy_s_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that refuses all calls says nothing about those that the policy denies."""
+    """A filter that refuses all calls says nothing about those that the policy denies."""
     _plant_program(monkeypatch, struct.pack("<HBBI", 0x06, 0, 0, 0x00050001))
     with pytest.raises(ArtifactsTooWide, match="it refuses read"):
         registry.render(policy_for("bwrap"), "bwrap")
 
 
 def _plant_program(monkeypatch: pytest.MonkeyPatch, program: bytes) -> None:
-    """Put a filter of BPF in place of the rendered one."""
+    """Replace the rendered filter by this BPF program."""
     made = Method.make_artifacts
 
     def faulty(own: Method, policy: ResolvedPolicy) -> tuple[Artifact, ...]:
@@ -365,7 +365,7 @@ def test_answers_that_let_reported_calls_run_are_refused(monkeypatch: pytest.Mon
 
 
 def _accepting(method: str) -> ResolvedPolicy:
-    """A policy that accepts what Landlock can't do, and denies the same."""
+    """A policy that accepts landlock's gaps, and denies the same paths."""
     if method != "landlock":
         return policy_for(method, "{deny: [$PROJECT/secret]}", FAULTY_FACTS)
     features = ("filesystem.attributes", "filesystem.protect", "process.kernel", "filesystem.absent")
@@ -445,7 +445,7 @@ def test_an_image_that_shows_a_denied_path_is_refused(method: str, monkeypatch: 
 @pytest.mark.parametrize("method", MOUNTING)
 @pytest.mark.parametrize("listed", ["deny: [$PROJECT/.env]", "deny: [$PROJECT/a/b]"])
 def test_a_denied_name_that_is_not_there_is_held(method: str, listed: str) -> None:
-    """Under runc an empty directory of the bundle lies over the placeholder: no file of the host is there."""
+    """Under runc an empty directory of the bundle covers the placeholder: no file of the host is there."""
     policy = policy_for(method, f"{{{listed}}}")
     registry.render(policy, method)
     assert not _writable(policy, method, f"{PROJECT}/{'.env' if '.env' in listed else 'a/b'}")

@@ -1,4 +1,4 @@
-"""squid refuses opened hosts to the sandbox, and lets their proxy reach nothing else; the gate sees to it.
+"""squid refuses opened hosts to the sandbox, and limits their proxy to them; the gate enforces both.
 
 Tests of evaluate/proxied.py: hosts of network.http.
 """

@@ -1,6 +1,6 @@
-"""Artifacts that leave a sandbox more of its surroundings than the policy says are refused.
+"""Artifacts that leave a sandbox more of its surroundings than the policy permits are refused.
 
-Namespaces, capabilities, devices, hooks, masks, links, the default action of a filter, and all that the
+Namespaces, capabilities, devices, hooks, masks, links, the default action of a filter, and options that the
 readers don't know.
 
 Tests of evaluate/explain/isolation.py: namespaces, capabilities, devices.
@@ -79,7 +79,7 @@ OPTIONS = {
     "--env-file=/srv/secrets": KNOWN,
     "--gpus=all": KNOWN,
 }
-"""Options instead of `--rm`, which decides nothing."""
+"""Options in place of `--rm`, which has no effect on isolation."""
 DROPPED = {
     "--read-only": "write the image's root",
     "--ipc=private": "namespace ipc of the host",
@@ -365,7 +365,7 @@ def test_no_mask_can_be_left_out(method: str, path: str) -> None:
 def test_a_filter_of_bpf_that_lets_unlisted_calls_run_is_refused(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It refuses each call that has a name, but `read`."""
+    """The filter refuses each call that has a name, except `read`."""
     steps = [struct.pack("<HBBI", 0x20, 0, 0, 0)]  # the number of the call
     steps += [struct.pack("<HBBI", 0x15, 2, 0, numbers(Abi.AMD64)["read"])]
     steps += [struct.pack("<HBBI", 0x25, 1, 0, max(numbers(Abi.AMD64).values()))]

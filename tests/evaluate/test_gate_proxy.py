@@ -1,4 +1,4 @@
-"""A proxy among the artifacts that lets through more than the policy is not used.
+"""An artifact with a proxy that permits more than the policy is not used.
 
 Tests of evaluate/explain/squid.py: a line of squid.conf that is not known.
 Tests of evaluate/explain/squid_lines.py.
@@ -93,7 +93,7 @@ def proxied(allow: str = "[h.example]", method: str = "docker") -> ResolvedPolic
 )
 @pytest.mark.parametrize("client", [RELAY, "127.0.0.1"])
 def test_a_session_s_proxy_that_allows_more_is_refused(client: str, old: str, new: str, case: str) -> None:
-    """The artifacts contain no proxy here."""
+    """Here the artifacts contain no proxy."""
     settings = ProxyPlace("/log", "/log", "/errors", listen=LISTEN, own_addresses=None)
     settings = replace(settings, word=RELAY) if client == RELAY else settings
     policy = proxied()

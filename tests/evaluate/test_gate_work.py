@@ -1,4 +1,4 @@
-"""The gate works out once what follows from a filter alone: all renderings of a profile have the same one."""
+"""The gate computes the facts about a filter once: all renderings of a profile have the same filter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mount plans: what lies where and in which order, what is left open, and that they say what policies say.
+"""Mount plans: the mounts and their order, the paths that stay open, and the agreement with the policy.
 
 Tests of evaluate/mounts.py.
 Tests of policy/startup.py: what an empty root needs to start a program.
@@ -130,7 +130,7 @@ def test_only_what_changes_something_is_mounted(text: str, mounts: list[str]) ->
 
 
 def test_each_directory_between_is_a_mount_point() -> None:
-    """Or somebody renames one and has the restriction out of the way."""
+    """Otherwise a program could rename one, and move the restriction out of the way."""
     text = "filesystem: {write: [$PROJECT], readonly: [$PROJECT/src/deep], deny: [$PROJECT/.env]}"
     shown = _shown(mount_plan(_resolve(text), root="host"))
     assert "bind /home/u/p/src rw pin" in shown
@@ -414,7 +414,7 @@ def test_mounts_say_what_the_policy_says(
 @settings(deadline=None)
 @given(LISTS, LISTS)
 def test_nothing_restricted_can_be_moved(write: list[str], restricted: list[str]) -> None:
-    """Each directory above a restriction, as far up as its parent is writable, is a mount point."""
+    """Each directory above a restriction is a mount point, up to the first parent that is not writable."""
     lists = f"read: [/], write: [{', '.join(write)}], readonly: [{', '.join(restricted)}]"
     text = f"extends: []\nfilesystem: {{{lists}}}\n"
     plan = mount_plan(Policy.from_layers([load.layer(text)]).resolve(ALL), root="host")

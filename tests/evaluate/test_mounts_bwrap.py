@@ -1,4 +1,4 @@
-"""Mount plans as the kernel makes them: a real sandbox agrees with the evaluator about each path."""
+"""Mount plans in the kernel: a real sandbox agrees with the evaluator about each path."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOVE = 'mv -T -- "$1" "$1.moved" 2>&1 && echo moved'
 
 
 def _arguments(plan: MountPlan) -> Iterator[str]:
-    """bwrap's arguments, only as far as this test needs them."""
+    """The arguments of bwrap that this test needs."""
     for mount in plan.mounts:
         yield from _mount(mount)
     for mount in plan.mounts:

@@ -1,4 +1,4 @@
-"""Decisions: what macOS was seen to decide, what is known of its order of decision, and who decided.
+"""Decisions: those that macOS was seen to make, its known order of decision, and the deciding rule.
 
 Tests of evaluate/sbpl/decide.py.
 Tests of evaluate/sbpl/filters.py.
@@ -135,7 +135,7 @@ DECIDES = {
     "inbound does not fall back to bind": Case(
         "(allow network-bind (local ip))", "network-inbound", {"local": "0.0.0.0:80"}, "deny", BUILT_IN, None
     ),
-    # operations with a decision of their own
+    # operations with their own decision
     "dynamic code is allowed after deny default": Case(
         "(deny default)", "dynamic-code-generation", {}, "allow", BUILT_IN, None
     ),
@@ -702,7 +702,7 @@ def test_refuses_questions_without_sense(operation: str, resource: dict[str, Any
     assert str(caught.value) == message
 
 
-# The same rules, decided by the definition: no tables, no automata, no classes of the code under test.
+# The same rules, decided by the definition, without the tables, automata and classes of the code under test.
 
 PARENTS = {
     "file-read-data": "file-read*",

@@ -1,4 +1,4 @@
-"""The linter: each check finds what it is for, with its place, and leaves alone what is right.
+"""The linter: each check finds its fault and the position, and reports no correct text.
 
 Tests of evaluate/sbpl/lint_filters.py.
 Tests of evaluate/sbpl/lint_reach.py.

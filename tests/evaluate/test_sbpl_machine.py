@@ -1,4 +1,4 @@
-"""The Scheme that profiles are written in: what expressions give, and that every run ends.
+"""The Scheme of profiles: the values of expressions, and a guaranteed end of each run.
 
 Tests of evaluate/sbpl/numbers.py.
 """

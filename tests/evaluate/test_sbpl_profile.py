@@ -1,4 +1,4 @@
-"""Profiles as programs: the rules they make, and what does not compile.
+"""Profiles as programs: the rules that they make, and the errors in those that do not compile.
 
 Tests of evaluate/sbpl/actions.py.
 """

@@ -1,4 +1,4 @@
-"""The reader of profiles: what data it gives, where they stand, and what it refuses."""
+"""The reader of profiles: its data with their positions, and the texts that it refuses."""
 
 from __future__ import annotations
 

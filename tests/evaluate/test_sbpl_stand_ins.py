@@ -1,4 +1,5 @@
-"""The stand-ins for Apple's own profiles: they compile, give what is reported of the files, and say so."""
+"""The stand-ins for Apple's own profiles: they compile, give the reported rules, and call themselves
+stand-ins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The native look after a run: Ctrl-C ends it, and what was typed while the command ran doesn't."""
+"""The native scan after a run: Ctrl-C ends it, and keys that were typed while the command ran do not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.fronts import installed
 
 STATUS = 7
 LONG = 3.0
-"""Seconds after which the look is given up (scan.c, PATIENCE)."""
+"""Seconds after which the scan is given up (scan.c, PATIENCE)."""
 
 pytestmark = pytest.mark.skipif(
     os.getuid() != 0 or not Path("/dev/fuse").exists(), reason="root mounts a file system that doesn't answer"
@@ -41,7 +41,8 @@ def _looking(
     policy: str = '"policy": "a"}',
     before: Callable[[], object] = lambda: None,
 ) -> tuple[subprocess.Popen[str], Path]:
-    """The command when a run has ended; a report would say `reported`. `policy` is what the entry records."""
+    """The command at the end of a run; a report would print `reported`. `policy` is the one that the entry
+    records."""
     home = folder / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
@@ -68,7 +69,7 @@ def _looking(
 
 
 def _as_the_launcher(before: Callable[[], object]) -> None:
-    """Signals are blocked, and one came for the command."""
+    """Block signals, and send one that was meant for the command."""
     before()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     os.kill(os.getpid(), signal.SIGINT)
@@ -120,7 +121,7 @@ def test_an_entry_of_another_policy_says_nothing(
 
 
 def test_its_caller_ignores_the_end_of_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel then tells nobody how one ended."""
+    """Then the kernel does not report how a child ended."""
     (tmp_path / "project").mkdir()
 
     def ignore() -> None:

@@ -1,4 +1,4 @@
-"""Entries of the render cache: one table in C and Python, and hostile bytes do nothing natively.
+"""Entries of the render cache: one table in C and Python, and hostile bytes have no effect in C.
 
 Tests of front/source/fields.h.
 Tests of front/source/questions.c: C and Python answer each question alike.
@@ -64,7 +64,7 @@ def _fed(harness: Path, inputs: list[bytes], writable: Path | None = None, note:
     """
     words = [harness] if writable is None else [harness, writable]
     sent = b"".join(len(each).to_bytes(4, "little") + each for each in inputs)
-    environ = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}  # it ends or becomes another program soon
+    environ = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}  # it soon ends or becomes another program
     ended = subprocess.run(words, input=sent, capture_output=True, timeout=600, check=False, env=environ)
     if ended.returncode == NO_LANDLOCK:
         pytest.skip("this kernel has no Landlock, without which hostile entries would change files")
@@ -139,7 +139,8 @@ def _entry(recording: Recording) -> bytes:
 
 @pytest.mark.needs("cc")
 def test_a_directory_that_root_closed_has_an_answer(harness: Path) -> None:
-    """Else each run of another user starts Python where root has used Podman: /var/lib/containers is such."""
+    """Otherwise each run of another user would start Python if root has used Podman: /var/lib/containers is
+    closed."""
     with tempfile.TemporaryDirectory(prefix="sandwright-test-", dir="/var/tmp") as base:
         other = None if os.geteuid() else 12345
         closed = Path("/root") if os.geteuid() else Path(base) / "closed"
@@ -167,7 +168,8 @@ def test_a_directory_that_root_closed_has_an_answer(harness: Path) -> None:
 
 @pytest.mark.needs("cc")
 def test_both_have_the_same_answers(harness: Path, tmp_path: Path) -> None:
-    """A kind that both answered otherwise would start Python for every run; of each kind one is shown."""
+    """If the answers differed for a kind, every run would start Python; the test has one example of each
+    kind."""
     with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as other:
         one.bind(str(tmp_path / "s"))
         one.listen()
@@ -237,7 +239,7 @@ def test_hostile_entries(harness: Path, tmp_path: Path, request: pytest.FixtureR
         for content, said in zip(inputs, told, strict=True):
             if said == "holds":
                 parse_entry(content)
-        pool = [base, *pool[-200:], *readable[:20]]  # what is read at all leads further in
+        pool = [base, *pool[-200:], *readable[:20]]  # readable entries lead further in
         tried += BATCH
     print(f"{tried} entries of seed {seed}, {held} held")  # noqa: T201 - shown with -s
 
@@ -256,7 +258,7 @@ def test_entries_change_nothing_elsewhere(harness: Path, tmp_path: Path) -> None
 
 
 def _full_entry(folder: Path) -> bytes:
-    """An entry with every field, whose questions hold."""
+    """A complete entry with valid questions."""
     recording = _recorded(folder).recording()
     (folder / "known").write_text(f'{{"full": "{int(time.time())}"}}')
     entry = CacheEntry(

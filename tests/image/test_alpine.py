@@ -48,7 +48,7 @@ class Mirror:
         return self.systems[os.uname().machine]
 
     def define(self, images: Path, *, base: str = 'alpine: "3.23"', replace: str = "") -> ImageDefinition:
-        """The definition that ships, with the key of this mirror."""
+        """The shipped definition, with the key of this mirror."""
         text = data_path("images", "more", "alpine-apk", "image.yaml").read_text()
         folder = images / "alpine-apk"
         (folder / "files").mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,8 @@ def build(mirror: Mirror, root: Path, name: str) -> BuiltImage:
 
 
 def test_an_image_is_what_apk_installs(with_apk: Mirror, tmp_path: Path) -> None:
-    """File by file and in apk's database, after lock-images and build-images, but for busybox' links."""
+    """Both have the same files and the same apk database, after lock-images and build-images, except busybox'
+    links."""
     definition = with_apk.define(tmp_path / "images")
     lock = lock_apk_image(definition, mirrors=with_apk.mirrors, cache=tmp_path / "cache")
     assert {platform: len(packages) for platform, packages in lock.platforms.items()} == {
@@ -95,7 +96,7 @@ def test_an_image_is_what_apk_installs(with_apk: Mirror, tmp_path: Path) -> None
     ours = listing(root)
     differing = {path for path, value in listing(theirs).items() if ours.get(path) != value}
     assert differing == {
-        "etc/group",  # with the definition's account
+        "etc/group",  # contains the definition's account
         "etc/passwd",
         "lib/apk/db/installed",  # compared below
         "lib/apk/db/scripts.tar.gz",  # apk 3 compresses them
@@ -133,7 +134,7 @@ def run(mirror: Mirror, root: Path, *words: str) -> str:
 
 
 def listing(root: Path) -> dict[str, tuple[int, int, int, str]]:
-    """Mode, owner and content of each path; of a directory no more than mode and owner."""
+    """Mode, owner and content of each path; for a directory only mode and owner."""
     found = {}
     for path in sorted(root.rglob("*")):
         status = path.lstat()
@@ -143,12 +144,13 @@ def listing(root: Path) -> dict[str, tuple[int, int, int, str]]:
 
 
 def target(path: Path) -> str:
-    """The target of a link; empty for anything else."""
+    """The target of a link; empty for any other file."""
     return str(path.readlink()) if path.is_symlink() else ""
 
 
 def files_of_database(root: Path) -> list[str]:
-    """Names, versions and files, with their checksums; the index has less of the rest than the packages."""
+    """Names, versions and files, with their checksums; the index has fewer of the other fields than the
+    packages."""
     lines = (root / "lib/apk/db/installed").read_text().splitlines()
     return [line for line in lines if line[:1] in set("CPVAFRaMZDp")]
 

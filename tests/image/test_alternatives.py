@@ -1,4 +1,4 @@
-"""Alternatives, read from maintainer scripts: which calls are understood, and which links come of them."""
+"""Alternatives, read from maintainer scripts: the calls that are understood, and the resulting links."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ done
 update-alternatives --install /usr/bin/jexec jexec $basedir/lib/jexec $priority
 """,
 }
-"""Calls as they are in packages of Debian 12; the last is shortened from openjdk-17-jre-headless'."""
+"""Calls from packages of Debian 12; the last is shortened from openjdk-17-jre-headless."""
 
 
 def links(script: str) -> tuple[list[tuple[str, str, int]], bool]:
@@ -139,7 +139,7 @@ def test_the_highest_priority_wins() -> None:
 
 
 def test_what_is_not_there_is_left_out() -> None:
-    """gawk's program is excluded from the image, and so is mawk's page; a file is never replaced."""
+    """The image excludes gawk's program and mawk's page; a file is never replaced."""
     overlay = overlay_on("usr/bin/mawk", "usr/bin/php", "usr/bin/php8.2")
     declare("alternatives", overlay, given(*map(package, ("gawk", "mawk", "php8.2-cli"))))
     assert {path: what for path, what in shown(overlay).items() if str(what).startswith("->")} == {
@@ -157,7 +157,7 @@ def test_packages_that_are_named() -> None:
 
 
 def _example(images: Path) -> None:
-    """The definition in the page."""
+    """The definition on the page."""
     (text,) = (
         each for each in re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL) if "numpy" in each
     )
@@ -178,7 +178,8 @@ def test_a_dockerfile_is_refused(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.needs("apt-get", "bwrap")
 def test_numpy_is_imported(tmp_path: Path) -> None:
-    """NumPy's library needs libblas.so.3, which is an alternative: not found unless that is declared."""
+    """NumPy's library needs libblas.so.3, which is an alternative: it is missing unless the definition
+    declares it."""
     images = tmp_path / "images"
     (platform,) = (each for each in get_args(Platform) if each == collect_host().platform)
     _example(images)

@@ -1,4 +1,4 @@
-"""Alpine's packages and indices: read, verified, locked, and built into an image; without apk itself.
+"""Alpine's packages and indices: read, verified, locked, and built into an image, without apk itself.
 
 Tests of image/apk/database.py.
 Tests of image/apk/resolver.py: which Alpine packages a lock gets.
@@ -206,7 +206,7 @@ def test_the_keys_that_ship(architecture: str) -> None:
     keys = read_keys(sorted(data_path("images", "keys", "alpine", architecture).glob("*.rsa.pub")))
     assert len(keys) >= 2
     signed = opened(MUSL.build()).signed
-    for name in keys:  # as none of them signed it, this shows that each can be read
+    for name in keys:  # none of them signed it, so this shows that each can be read
         claimed = dataclasses.replace(signed.signatures[0], key=name)
         with pytest.raises(IntegrityError, match="is not valid"):
             verify_signature(dataclasses.replace(signed, signatures=(claimed,)), keys, "it")
@@ -259,7 +259,7 @@ def test_a_lock_is_read_back(place: Place) -> None:
 
 
 def test_a_package_that_the_index_does_not_mean(place: Place) -> None:
-    """It is signed, but not the one whose checksum the signed index has."""
+    """The package is signed, but is not the one whose checksum the signed index has."""
     other = Apk("musl", MUSL.version, MUSL.data, info={"pkgdesc": "another"}).build()
     path = place.repository / "musl-1.2.5_git20240101-r1.apk"
     packages = place.mirror().index(MAIN).packages
@@ -359,7 +359,7 @@ def test_the_static_apk_of_a_package(tmp_path: Path) -> None:
 
 
 def test_the_words_of_apk_when_it_fails(tmp_path: Path) -> None:
-    """A stand-in that fails as apk does: what apk says is passed on."""
+    """A stand-in fails as apk does: apk's message is passed on."""
     program = tmp_path / "apk"
     program.write_text("#!/bin/sh\necho 'ERROR: unable to select packages:' >&2; exit 2\n")
     program.chmod(0o755)
@@ -370,7 +370,7 @@ def test_the_words_of_apk_when_it_fails(tmp_path: Path) -> None:
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves files; without their length where the path says so."""
+    """Serves files; without their length if the path says so."""
 
     def log_message(self, *_: object) -> None: ...
 
@@ -381,7 +381,7 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
 
 @pytest.mark.parametrize("name", ["sized", "unsized"])
 def test_a_mirror_on_http(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The size of an index is in nothing that is signed: it comes with any, up to a bound."""
+    """The size of an index is not signed, so any size is accepted, up to a limit."""
     write_repository(tmp_path / name, [BUSYBOX, BINSH, MUSL])
     with listening(partial(_Handler, directory=str(tmp_path / name))) as port:
         mirrors = Mirrors({"alpine": (f"http://127.0.0.1:{port}",)})
@@ -396,7 +396,7 @@ def test_a_mirror_on_http(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyP
 
 
 def test_the_sbom_and_the_provenance(place: Place) -> None:
-    """Each package has its SHA-256, source and files, also where the image has no database."""
+    """Each package has its SHA-256, source and files, even if the image has no database."""
     definition = place.define(DEFINITION.replace("package-metadata, ", ""))
     lock = place.lock(definition)
     built = _build(place, "one")

@@ -1,4 +1,4 @@
-"""Resolving with the real apt: against archives made and signed on the spot, and against Debian's.
+"""Resolving with the real apt, against archives that the test makes and signs, and against Debian's.
 
 Tests of image/apt.py: which Debian packages a lock gets, and the signature of a package index.
 Tests of image/aptsources.py.
@@ -59,7 +59,7 @@ def stanza(name: str, version: str = "1.0-1", *, architecture: str = "amd64", **
 
 @dataclass
 class Archive:
-    """Debian's and its security archive, in small."""
+    """Small versions of Debian's archive and its security archive."""
 
     root: Path
     gnupg: Path
@@ -114,7 +114,7 @@ def _gpg(home: Path, *words: str | Path) -> None:
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A home of gpg with the key of an archive and that of a stranger."""
-    home = tmp_path_factory.mktemp("k")  # short: sockets of gpg-agent are in it
+    home = tmp_path_factory.mktemp("k")  # short, as sockets of gpg-agent are in it
     home.chmod(0o700)
     for user in ("archive@example.invalid", "stranger@example.invalid"):
         _gpg(home, "--quick-generate-key", user, "ed25519", "sign", "never")
@@ -424,7 +424,7 @@ class TestAnArchiveOfOurOwn:
 
 @pytest.mark.needs("gpg")
 class TestWhatIsNotSigned:
-    """Each way to pass off an archive; each after the true one was seen, so that old indices are there."""
+    """Each way to forge an archive; each follows the true archive, so that old indices exist."""
 
     @pytest.fixture
     def seen(self, archive: Archive, tmp_path: Path) -> Archive:
@@ -552,7 +552,7 @@ def test_the_machine_s_settings_do_not_reach_it(
 
 @pytest.mark.needs("gpg")
 def test_indices_that_changed_are_parsed_again(archive: Archive, tmp_path: Path) -> None:
-    """Also if size and time are the same, as on a mirror whose files all have one time."""
+    """This also holds for the same size and time, as on a mirror whose files all have one time."""
     sizes = []
     for needed in ("b1", "c1"):
         archive.indices.clear()
@@ -598,7 +598,7 @@ def test_indices_are_fetched_once_for_several_images(
 def test_a_lock_of_apts_directory_is_not_waited_for_without_an_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that can read the lock's file can hold it, a sandbox too."""
+    """A process that can read the lock's file can hold the lock; so can a sandbox."""
     monkeypatch.setattr(apt, "WAITING", 0.3, raising=False)
     mirrors = Mirrors(dict.fromkeys(("debian", "debian-security"), ("http://192.0.2.1/debian",)))
     own, other = (
@@ -645,7 +645,7 @@ def test_a_directory_that_apt_can_not_be_told_of(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", representative(["distroless", "debian"], "distroless"))
 def test_debian_s_archives(name: str, tmp_path: Path) -> None:
-    """With the mirrors of this machine, for both platforms, and nothing of this machine is touched."""
+    """The mirrors of this machine serve both platforms, and no file of this machine is changed."""
     image = load_definition(data_path("images", name))
     before = system_state()
     lock = lock_image(image, mirrors=find_mirrors(None, os.environ), cache=tmp_path)

@@ -1,4 +1,4 @@
-"""Building images: what is in them, when they are built again, and what goes wrong by name.
+"""Building images: their content, when they are built again, and errors by name.
 
 Tests of image/assemble.py: files are shared out over layers.
 Tests of image/build.py.
@@ -263,7 +263,7 @@ def test_a_change_on_top_leaves_the_base(world: World, change: Callable[[World],
 
 
 def test_all_code_that_decides_about_an_image_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each module of both rooms, in every folder: a base is merged by `rootfs/unpacking`, for one."""
+    """Each module of both rooms counts, in every folder: `rootfs/unpacking`, for one, merges a base."""
     read: set[Path] = set()
     read_bytes = Path.read_bytes
 
@@ -390,7 +390,7 @@ def test_one_platform_after_the_other_is_both_at_once(world: World, tmp_path: Pa
     kept = read_layout(world.output / "images/base").images[f"linux/{order[0]}"]
     config = world.output / "images/base/blobs/sha256" / kept.config.name
     written = config.stat().st_mtime_ns
-    (world.mirror / "debian" / "pool").rename(world.root / "gone")  # what stays needs no package again
+    (world.mirror / "debian" / "pool").rename(world.root / "gone")  # layers that stay need no package again
     shutil.rmtree(world.cache.root)
     with pytest.raises(PackageGone, match=order[1]):
         world.build("base", platforms=list(whole.images))
@@ -508,7 +508,7 @@ def test_a_damaged_cache_is_mended_from_the_mirror(world: World) -> None:
 
 
 def test_a_mirror_that_swaps_a_package_is_found_out(world: World) -> None:
-    """CVE-2026-42575: a package that was never compared with what was promised."""
+    """CVE-2026-42575: a package that was never compared with its promised checksum."""
     path = world.mirror / "debian/pool/main/libthing1_1.0_amd64.deb"
     path.write_bytes(path.read_bytes().replace(b"control.tar", b"control.taR", 1))
     with pytest.raises((IntegrityError, FetchError), match="libthing1"):
@@ -519,7 +519,7 @@ def test_a_mirror_that_swaps_a_package_is_found_out(world: World) -> None:
 def test_a_package_damaged_while_it_is_read_names_itself(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cache said that the package is whole, and then it wasn't."""
+    """The package is damaged after the cache has reported it as whole."""
     world.build("base")
     shutil.rmtree(world.output)
     os.truncate(cached(world, "libthing1"), 300)

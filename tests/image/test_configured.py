@@ -1,4 +1,4 @@
-"""Images whose packages configure themselves: mmdebstrap is given the locked packages, and not trusted.
+"""Images whose packages configure themselves: mmdebstrap gets the locked packages, and is not trusted.
 
 Tests of image/configured.py.
 Tests of image/residue.py: what maintainer scripts make of the building machine.
@@ -76,7 +76,7 @@ def system(tmp_path: Path) -> DebianSystem:
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Replace mmdebstrap by a program of the test; it finds what it may need in its directory."""
+    """Replace mmdebstrap by a program of the test; the files that it needs are in its directory."""
     place = tmp_path / "bin"
     place.mkdir()
     monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
@@ -93,7 +93,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
 def run(
     tmp_path: Path, system: DebianSystem, facts: MachineFacts, *, cancelled: Event | None = None
 ) -> tuple[PackageContents, bytes]:
-    """Write the system into a layer; give what was found, and the layer."""
+    """Write the system into a layer; return the findings, and the layer."""
     out = tmp_path / "out"
     stop = cancelled or Event()
     with ThreadPoolExecutor(2) as pool, staging(out) as area:
@@ -114,7 +114,7 @@ Giving = Callable[..., None]
 
 @pytest.fixture
 def giving(stand_in: Callable[[str], Path]) -> Giving:
-    """Let the stand-in return these members, and do `more`."""
+    """Let the stand-in return these members, and run `more`."""
 
     def give(members: Sequence[Member], more: str = "", status: str = STATUS) -> None:
         place = stand_in(f'cat "$here/tar"; {more}')
@@ -279,7 +279,7 @@ def test_what_it_gives_is_not_trusted(
     facts: MachineFacts,
     hostile: tuple[Member, type[Exception]],
 ) -> None:
-    """CVE-2026-24843: a tar stream that comes back from where foreign code ran."""
+    """CVE-2026-24843: a tar stream that comes back from an environment with foreign code."""
     member, error = hostile
     giving([member])
     with pytest.raises(error):
@@ -392,7 +392,7 @@ def test_a_damaged_package_does_not_reach_the_repository(tmp_path: Path, system:
 
 
 def mounts(place: Path) -> set[str]:
-    """The mount points, except those of other tests: stores of engines, their places."""
+    """The mount points, except those of other tests: the stores and directories of engines."""
     points = {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
     stores = (
         "/var/lib/containers/",
@@ -491,7 +491,7 @@ def test_debian_is_reproducible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_program_that_writes_on_and_on_is_late() -> None:
-    """And may be cancelled: what it writes does not put that off."""
+    """It may also be cancelled: its output does not delay that."""
     with open("/dev/zero", "rb") as endless:  # noqa: PTH123
         output = configured._Output(endless, time.monotonic() - 1, Event())
         with pytest.raises(configured._Late):

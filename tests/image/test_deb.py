@@ -1,4 +1,4 @@
-"""Reading Debian packages: what is well formed is read; all else is an error that names the package.
+"""Reading Debian packages: well-formed ones are read; any other is an error that names the package.
 
 Tests of image/deb.py.
 Tests of rootfs/controlfields.py.
@@ -199,7 +199,7 @@ WHOLE = deb(FILES, suffix=".xz", files={"md5sums": "x" * 500})
 )
 @given(at=st.integers(0, 8 * len(WHOLE) - 1))
 def test_any_flipped_bit_is_found_and_named(tmp_path: Path, at: int) -> None:
-    """The promise breaks, whatever else reading the damaged bytes may have met first."""
+    """The checksum fails, whatever the reader of the damaged bytes has met before."""
     damaged = bytearray(WHOLE)
     damaged[at // 8] ^= 1 << at % 8
     path = tmp_path / "damaged.deb"

@@ -249,7 +249,7 @@ def test_shadow_files_follow_where_there_are_any() -> None:
 
 
 def test_strange_lines_of_a_base() -> None:
-    """Numbers that are too long for Python, or for chown(2), and members that are no UTF-8."""
+    """Numbers that are too long for Python or for chown(2), and members that are not UTF-8."""
     base = {b"etc/group": b"users:x:100:\xff\nlong:x:" + b"9" * 5000 + b":\nhigh:x:4294967295:\nlast:x:7:\n"}
     added = accounts.extended(base, [], [ImageGroup(name="users", gid=100, members=("a",))])
     assert added[b"etc/group"].startswith(b"users:x:100:\xff,a\n")

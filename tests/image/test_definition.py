@@ -1,4 +1,4 @@
-"""Image definitions: what they may say, what is refused and where, and the images that ship.
+"""Image definitions: their keys, the refusals with their positions, and the shipped images.
 
 Tests of image/definition.py.
 Tests of image/fields.py.
@@ -372,7 +372,7 @@ def test_a_source_must_not_lead_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("load", [load_definition, lambda folder: load_vex(folder / "image.yaml"), load_lock])
 def test_faults_of_a_link_quote_nothing_of_the_file(load: Callable[[Path], object], tmp_path: Path) -> None:
-    """As of a policy: a stranger's link can lead to your secrets."""
+    """As for a policy: a stranger's link can lead to your secrets."""
     (tmp_path / "credentials").write_text('{"aws_secret_access_key": "s3cr3t"}\n')
     folder = tmp_path / "image"
     folder.mkdir()
@@ -388,7 +388,7 @@ def test_faults_of_a_link_quote_nothing_of_the_file(load: Callable[[Path], objec
     "exchanged", ["project/images/image/files", "project/images/image", "project/images"]
 )
 def test_what_is_exchanged_later_is_not_read(tmp_path: Path, exchanged: str) -> None:
-    """As a sandbox of the project could do while the image is built."""
+    """A sandbox of the project could exchange the file while the image is built."""
     folder = write(tmp_path / "project/images/image", DERIVED + "files: [{path: /a, source: files/a}]\n")
     (folder / "files").mkdir()
     (folder / "files/a").write_text("text")
@@ -544,7 +544,7 @@ def test_the_images_that_ship() -> None:
 
 
 def test_the_distroless_image_has_the_accounts_of_its_kind() -> None:
-    # As those of https://github.com/GoogleContainerTools/distroless (base/testdata/base.yaml) have them.
+    # As in https://github.com/GoogleContainerTools/distroless (base/testdata/base.yaml).
     image = load_definition(data_path("images", "distroless"))
     assert [(user.name, user.uid, user.gid, user.home, user.shell) for user in image.accounts.users] == [
         ("root", 0, 0, "/root", "/sbin/nologin"),
@@ -651,7 +651,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 def test_whatever_is_wrong_is_told_with_a_position(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
     data = copy.deepcopy(FULL)
     for path, value in changes:
-        with contextlib.suppress(KeyError, IndexError, TypeError):  # an earlier change took the place away
+        with contextlib.suppress(KeyError, IndexError, TypeError):  # an earlier change removed the position
             functools.reduce(operator.getitem, path[:-1], data)[path[-1]] = value
     try:
         text = parse_yaml(json.dumps(data), file="image.yaml")

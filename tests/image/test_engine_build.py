@@ -1,7 +1,8 @@
 """Images that engines build from rendered Dockerfiles: the same trees and settings as the embedded builder's.
 
-The base of the derived images is the small image that the first stages run on: it is built in seconds. Of
-packages there is `distroless` itself for Docker, and a smaller one of its kind for Podman, which is slower.
+The base of the derived images is the small image that the first stages run on, which is built in seconds. The
+image of packages is `distroless` itself for Docker, and a smaller one of its kind for Podman, which is
+slower.
 
 Tests of engines/contract.py.
 Tests of image/dockerfile/recipe.py.
@@ -112,7 +113,7 @@ SMALL_PACKAGES = {
     "media-types",
 }
 BUILT = {"docker": ["distroless", "odd", "workspace"], "podman": ["small", "odd"]}
-"""The images that each engine builds, the image of packages first."""
+"""The images that each engine builds, with the image of packages first."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class World:
 
     @property
     def of_packages(self) -> str:
-        """The image that is no other one's child."""
+        """The image of packages, which is no other one's child."""
         return BUILT[self.engine.name][0]
 
     def image(self, name: str) -> Image:
@@ -146,7 +147,7 @@ HOST: MachineFacts = collect_host()
 
 
 def catalogue(root: Path) -> Path:
-    """A small base, the catalogue's own `workspace` on it, images of packages beside it, and an odd one."""
+    """A small base, the catalogue's own `workspace` on it, images of packages, and an odd one."""
     shutil.copytree(data_path("images", "engine", "builder"), root / "debian")
     for name in ("workspace", "distroless"):
         shutil.copytree(data_path("images", name), root / name)
@@ -177,7 +178,7 @@ def opened(name: str, place: Path) -> Iterator[Engine]:
 
 @pytest.fixture(scope="module")
 def wish(tmp_path_factory: pytest.TempPathFactory) -> BuildRequest:
-    """The images that every engine builds; what the embedded builder makes for it is made once."""
+    """The images that every engine builds; the embedded builder makes its versions once."""
     directory = tmp_path_factory.mktemp("engines")
     mark = uuid.uuid4().hex[:12]
     return BuildRequest(
@@ -210,7 +211,7 @@ def world(
 
 @contextlib.contextmanager
 def engine_place() -> Iterator[Path]:
-    """A directory with a short name: Podman's may not be long."""
+    """A directory with a short name, because Podman's path has a maximum length."""
     place = Path(f"/var/tmp/sandwright-{uuid.uuid4().hex[:8]}")
     place.mkdir()
     try:
@@ -222,7 +223,7 @@ def engine_place() -> Iterator[Path]:
 
 
 def references(engine: Engine, mark: str) -> list[str]:
-    """The names in an engine that have a mark, those of images built on others first."""
+    """The names in an engine that have a mark; an image precedes its base."""
     if isinstance(engine, DockerEngine):
         found = process.run("docker", "images", "--format", "{{.Repository}}:{{.Tag}}").text
     else:
@@ -357,7 +358,7 @@ def test_a_package_that_is_not_the_locks_ends_the_build(
 
 
 def test_a_build_has_no_network(world: World) -> None:
-    """As the control has it, a look at devices works; and there is no other than the loopback."""
+    """The list of devices can be read, as in the control, and has only the loopback."""
     words = "RUN [\"sh\", \"-c\", \"tail -n +3 /proc/net/dev | mawk '{print $1}' | tr '\\\\n' ' ' ; exit 5\"]"
     with pytest.raises(BuildError) as failed:
         world.engine.build(context(world, words), HOST.platform, Steps())
@@ -401,7 +402,7 @@ def test_buildah_builds_the_same(world: World, tmp_path: Path) -> None:
     assert built.image.id == world.built["odd"].image.id, "Podman's builder is Buildah"
 
 
-# -- what is different and may not be
+# -- differences that are not permitted
 
 
 FORBIDDEN = {
@@ -433,7 +434,7 @@ def test_every_known_difference_has_a_reason() -> None:
 
 
 class Daemon:
-    """Answers as a daemon does to the question for its version."""
+    """Answers a request for the daemon's version."""
 
     def __init__(self, **answer: Any) -> None:
         self._answer = answer
@@ -510,7 +511,7 @@ def test_a_user_without_ids(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 def test_what_a_build_said_begins_no_line() -> None:
-    """A runner of GitHub's obeys a line that begins with `::`, whatever blanks are before that."""
+    """A GitHub runner obeys a line that begins with `::`, even after blanks."""
     lines = tail(["::stop-commands::x", "", "sandwright: all is well"]).splitlines()
     assert lines == ["", "  | ::stop-commands::x", "  | sandwright: all is well"]
     assert tail(["", " "]) == ""
@@ -519,7 +520,7 @@ def test_what_a_build_said_begins_no_line() -> None:
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("said", ["yes", "yes | tr -d '\\n'"])
 def test_a_build_that_says_more_and_more(said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It ends when its time is up, and no line of it fills the memory here."""
+    """The build ends when its time is up, and no line of it fills the memory here."""
     program(tmp_path / "bin", said, monkeypatch)
     monkeypatch.setattr(podman_build, "BUILD_TIMEOUT", 1.0)
     monkeypatch.setattr(podman_build, "_END", 0.5)

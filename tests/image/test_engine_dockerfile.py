@@ -1,4 +1,4 @@
-"""Dockerfiles as text: what is in them for every image, what linters say, and what they refuse to hold.
+"""Dockerfiles as text: their content for every image, the output of linters, and the refused content.
 
 Tests of image/dockerfile/additions.py.
 Tests of image/dockerfile/recipe.py.
@@ -99,7 +99,7 @@ def test_each_rule_can_be_broken(rule: str) -> None:
 
 
 def test_packages_are_pinned_by_the_dockerfile_alone() -> None:
-    """The Dockerfile has the checksum of the file of checksums, and that those of the lock."""
+    """The Dockerfile has the checksum of the file of checksums, which has those of the lock."""
     definition, lock = CATALOGUE["distroless"], load_lock(CATALOGUE["distroless"].folder)
     packages = lock.packages(AMD)
     files = {each.sha256: Path("/nonexistent") for each in packages}
@@ -210,7 +210,7 @@ def test_quoting() -> None:
 
 
 def test_additions(tmp_path: Path) -> None:
-    """In the order of the embedded builder: directories, links, files; with numbers of owners."""
+    """The order is the embedded builder's: directories, links, files; owners are numbers."""
     definition = defined(
         tmp_path,
         """

@@ -1,4 +1,4 @@
-"""The steps of Dockerfiles, run here: what they make is what the embedded builder makes.
+"""The steps of Dockerfiles, run here: their result equals the embedded builder's.
 
 Tests of image/declared.py: the same steps in a Dockerfile.
 Tests of image/residue.py.

@@ -86,7 +86,7 @@ def test_a_damaged_layer_is_not_passed_on(tmp_path: Path) -> None:
 
 
 class _Counting:
-    """A sink that remembers how long the longest piece was."""
+    """A sink that remembers the length of the longest piece."""
 
     longest = 0
 
@@ -103,7 +103,7 @@ def test_it_is_a_stream(tmp_path: Path) -> None:
 
 @pytest.fixture
 def named(built: BuiltImage, tmp_path: Path) -> tuple[str, Path]:
-    """An archive in a file, under a name that no one else has."""
+    """An archive in a file, under a unique name."""
     name = f"sandwright-test-{uuid.uuid4().hex[:12]}/thing:one"
     path = tmp_path / "archive.tar"
     path.write_bytes(archived(built, reference=name))

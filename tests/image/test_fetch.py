@@ -1,6 +1,6 @@
 """Downloading packages (fetch, cache, retry): a real server on loopback that misbehaves in every way.
 
-Tests of image/download.py: size and SHA-256 of a download, and what is tried again.
+Tests of image/download.py: size and SHA-256 of a download, and the failures that are retried.
 Tests of image/fetcher.py: cache, store, mirrors.
 """
 
@@ -65,7 +65,7 @@ def package(name: str = "libfoo", content: bytes = CONTENT, **changes: Any) -> L
 
 
 class Handler(QuietHandler):
-    """Answers each path with the test's responses for it; the first answer first, the last for ever."""
+    """Answers each path with the test's responses for it, in order; the last one forever."""
 
     protocol_version = "HTTP/1.1"
     server: Server
@@ -203,7 +203,7 @@ def closed_early(handler: Handler, content: bytes) -> None:
 
 
 def never_ending(handler: Handler, content: bytes) -> None:
-    """Chunked, without a length: more and more of it."""
+    """An endless chunked body without a length."""
     handler.send_response(200)
     handler.send_header("Transfer-Encoding", "chunked")
     handler.end_headers()
@@ -509,7 +509,7 @@ def test_content_that_claims_to_be_encoded_is_taken_as_it_is(server: Server, cac
 
 
 def test_the_body_of_a_redirection_is_not_read(server: Server, cache: Cache) -> None:
-    """It would fill the memory, as nobody needs it and nothing limits it."""
+    """The body would fill the memory: no reader needs it and no limit applies."""
     sent: list[int] = []
 
     def much(handler: Handler, content: bytes) -> None:
@@ -713,7 +713,7 @@ class TestTheCache:
 
 @contextlib.contextmanager
 def small_disk() -> Iterator[Path]:
-    """A file system of half a mebibyte, for root; others skip."""
+    """A file system of half a mebibyte, if we are root; otherwise the test is skipped."""
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")
     mount = Path("/run") / f"sandwright-test-{os.getpid()}"
@@ -806,7 +806,7 @@ class TestProxies:
 class TestHttps:
     @pytest.fixture
     def secured(self, server: Server, tmp_path: Path) -> Server:
-        """The server with a certificate of its own making, `tmp_path/certificate`."""
+        """The server with a self-made certificate, `tmp_path/certificate`."""
         certificate, key = tmp_path / "certificate", tmp_path / "key"
         request = ("req", "-x509", "-newkey", "ed25519", "-nodes", "-days", "2", "-subj", "/CN=test")
         extension = ("-addext", "subjectAltName=IP:127.0.0.1")
@@ -910,7 +910,7 @@ def test_where_the_cache_is(
 
 
 def test_packages_in_the_cache_need_no_http_client(tmp_path: Path) -> None:
-    """It takes 0.1 s of a build's time to load. Registries and mirrors are for what is missing."""
+    """Loading it takes 0.1 s of a build. Registries and mirrors are for missing packages."""
     world = small_world(tmp_path)
     world.build()
     code = (

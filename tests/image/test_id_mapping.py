@@ -1,4 +1,4 @@
-"""The id-mapping strategy of each method: a table, what is rendered of it, and who one really is inside."""
+"""The id-mapping strategy of each method: a table, the rendered artifacts, and the real user inside."""
 
 from __future__ import annotations
 

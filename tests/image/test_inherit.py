@@ -1,4 +1,4 @@
-"""The defaults in a stranger's base for its containers: the accepted and the refused ones."""
+"""The container defaults in a stranger's base: the accepted and the refused ones."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The account files as the first process reads and writes them: C that is fed anything, under sanitizers.
+"""The account files as the first process reads and writes them: C code with any input, under sanitizers.
 
-What it must find is said twice: by a table, and by a model in Python for what hypothesis thinks of.
+The expected result is stated twice: by a table, and by a model in Python for the inputs of hypothesis.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NONE = (1 << 32) - 1
 
 @dataclass(frozen=True)
 class Case:
-    """A file (None: there is none), a name, and the numbers it gets."""
+    """A file (None: it is missing), a name, and the numbers it gets."""
 
     file: bytes | None
     name: bytes = b"agent"
@@ -177,7 +177,7 @@ NO_ACCOUNT = {
     "colons only": b":" * 5000,
     "no name": b":x:1000:1000::/:/\n",
 }
-"""The name or number is not found; text that doesn't begin with the name stays as it is."""
+"""The name or number is not found; text without the name at its beginning stays as it is."""
 
 
 @pytest.mark.parametrize("name", USERS)

@@ -1,4 +1,4 @@
-"""The first process in real containers of runc's: whom it becomes, what it touches, and what it refuses.
+"""The first process in real containers of runc: its new user, the files it changes, and its refusals.
 
 Tests of image/init/source/init.c.
 """
@@ -51,7 +51,7 @@ def look(box: Container) -> str:
 
 
 def refused(box: Container, message: str, *, bare: bool = False) -> None:
-    """Nothing was started, and nothing was changed."""
+    """No command was started, and no file was changed."""
     before = _all(box.root)
     result = (box.run_bare if bare else box.run)("touch", "/work/ran")
     assert (result.status, result.stderr) == (125, f"sandwright-init: {message}\n")
@@ -86,7 +86,7 @@ class TestWhomItBecomes:
         assert len(lines) == 10, "the first process and the command"
 
     def test_the_control(self, box: Container) -> None:
-        """Without it root runs, with rights."""
+        """Without the option, root runs with its capabilities."""
         result = box.run("-c", LOOK, through=["/bin/sh"])
         assert result.text.startswith("uid=0(root)")
         assert any("CapEff" in line and int(line.split()[1], 16) for line in result.text.splitlines())
@@ -112,7 +112,7 @@ class TestWhomItBecomes:
         assert all(int(line.split()[1], 16) == 0 for line in said.splitlines() if "CapEff" in line)
 
     def test_groups_that_the_container_was_given_stay(self, box: Container) -> None:
-        """`disk` is one that the image gives root, and 0 is root's."""
+        """The image gives root the group `disk`; group 0 is root's."""
         box.caller, box.groups = "501:20", (0, 6, 77)
         assert look(box).startswith("uid=501(agent) gid=20(dialout) groups=77\n")
 
@@ -194,7 +194,7 @@ class TestNotRoot:
         )
 
     def test_set_id_it_refuses(self, box: Container) -> None:
-        """As fixuid is installed."""
+        """With the set-id bit, as fixuid is installed."""
         (box.root / "init").chmod(0o4755)
         box.user, box.caller = (1234, 5), "0:0"
         refused(box, "this program must not be set-user-ID or set-group-ID")
@@ -222,7 +222,8 @@ class TestHome:
         assert owner(box.root / "etc") == owner(box.root / "etc/passwd") == (0, 0)
 
     def test_never_what_is_mounted(self, box: Container, tmp_path: Path) -> None:
-        """On the same file system, so that its device tells nothing; a directory, a file, and odd names."""
+        """The mounts are on the same file system, so the device is the same; a directory, a file, and odd
+        names."""
         home = box.root / "home/agent"
         outside = tmp_path / "outside"
         odd = "a b\\040\ttab"
@@ -419,7 +420,7 @@ def test_accounts_that_are_none(box: Container, account: str) -> None:
 
 
 class TestUserNamespaces:
-    """User namespaces as runtimes without root create them: who is root inside is somebody else outside."""
+    """User namespaces as runtimes without root create them: root inside is another user outside."""
 
     @pytest.fixture
     def box(self) -> Iterator[Container]:
@@ -520,7 +521,7 @@ def _await(path: Path) -> None:
 
 
 def test_the_keys_of_a_terminal_are_the_command_s(box: Container) -> None:
-    """It is the terminal's foreground group, so that Ctrl-C reaches it, and the shell has job control."""
+    """The command is the terminal's foreground group: Ctrl-C reaches it, and the shell has job control."""
     box.caller, box.terminal = "501:20", True
     script = "trap 'echo got; exit 7' INT; tty; echo ready; while :; do sleep 0.05; done"
     with box.at_a_terminal("sh", "-c", script) as (running, terminal):
@@ -532,7 +533,7 @@ def test_the_keys_of_a_terminal_are_the_command_s(box: Container) -> None:
 
 
 def _until(terminal: int, word: bytes) -> bytes:
-    """The output of the terminal until a word comes."""
+    """The output of the terminal up to a word."""
     seen = b""
     until = time.monotonic() + 60
     while word not in seen:

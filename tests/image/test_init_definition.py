@@ -1,4 +1,4 @@
-"""`config.init` in definitions, and the images that are built of them.
+"""`config.init` in definitions, and the images that are built from them.
 
 Tests of image/documents.py: `config.init` goes in front of commands.
 """

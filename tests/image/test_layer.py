@@ -48,7 +48,7 @@ def compressed(pieces: list[bytes], *, workers: int = 2, compression: Compressio
 
 
 def mixed(size: int) -> bytes:
-    """Half noise, half not."""
+    """Half noise, half compressible."""
     source = random.Random(size)
     return b"".join(source.randbytes(512) + bytes(512) for _ in range(size // 1024 + 1))[:size]
 
@@ -121,7 +121,7 @@ def test_the_header_says_nothing_of_time_or_machine() -> None:
 
 
 def test_the_bytes_written_down() -> None:
-    """Another version of the library may give others; then the identity has changed, too: update both.
+    """Another version of the library may give other bytes; then the identity has changed, too: update both.
 
     The same digest was found on arm64, with that architecture's wheel under qemu.
     """
@@ -144,7 +144,8 @@ print(hashlib.sha256(bytes(deflate.gzip_compress(data, {level}))).hexdigest())
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the processors are those of x86_64")
 @pytest.mark.parametrize("processor", ["qemu64", "Nehalem", "Haswell", "max"])
 def test_another_processor_gives_the_same_bytes(processor: str) -> None:
-    """Libraries choose their code by what the processor can do; isal's output follows that, not ours."""
+    """Libraries choose their code by the processor's features; isal's output depends on them, ours does
+    not."""
     code = PROBE.format(level=DEFAULT.level)
     here = process.run(sys.executable, "-c", code).text
     emulator = ["qemu-x86_64-static", "-cpu", processor]

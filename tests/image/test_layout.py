@@ -1,4 +1,4 @@
-"""Image layouts on disk: complete or absent at every moment, and nothing else is touched.
+"""Image layouts on disk: complete or absent at every moment, and no other file is touched.
 
 Tests of image/layout.py.
 """
@@ -203,7 +203,7 @@ def mounted(mount_lab: None, request: pytest.FixtureRequest, tmp_path: Path) -> 
 
 
 def test_nothing_is_removed_through_a_mount(images: Path, mounted: tuple[Path, Path]) -> None:
-    """CVE-2024-23652: a clean-up that deleted files of the machine. Here, mmdebstrap mounts its /dev."""
+    """CVE-2024-23652: a clean-up deleted files of the machine. Here, mmdebstrap mounts the machine's /dev."""
     stale, precious = mounted
     (stale / "other").write_text("x")
     with pytest.raises(
@@ -258,7 +258,7 @@ def test_waiting_ends(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_layout_is_whole_at_every_step(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look after every change of the file system that publishing makes."""
+    """Examine the layout after every file system change of its publication."""
     seen: list[bool] = []
 
     def watched(name: str, real: Callable[..., object]) -> Callable[..., object]:

@@ -1,4 +1,4 @@
-"""The linker's cache: what ldconfig would write for the same tree, read by ldconfig and used by ld.so."""
+"""The linker's cache: equal to ldconfig's for the same tree, read by ldconfig and used by ld.so."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def scanned(content: bytes) -> Elf | None:
 
 
 def tree_of(files: Mapping[bytes, bytes | str]) -> tuple[FileTree, dict[bytes, Elf]]:
-    """A tree and its ELF files. Text is the target of a link."""
+    """A tree and its ELF files. A text is the target of a link."""
     tree, found = FileTree(), {}
     for path, content in files.items():
         for up in range(1, path.count(b"/") + 1):
@@ -151,7 +151,7 @@ def links_below(root: Path) -> dict[str, str]:
 
 
 def test_written_down() -> None:
-    """The bytes of a small cache, so that a change of the format is seen where there is no ldconfig."""
+    """The bytes of a small cache, so that a change of the format is seen without ldconfig."""
     raw = write(
         [
             CachedLibrary(b"libb.so.1", b"/lib/libb.so.1", 0x303),
@@ -179,7 +179,7 @@ def test_architectures() -> None:
 
 @pytest.mark.needs("bwrap")
 def test_the_real_linker_uses_it(tmp_path: Path) -> None:
-    """A C library that only the cache knows the place of is the one that a program is given."""
+    """A program gets a C library whose path only the cache contains."""
     libc = next(Path("/usr/lib").glob("*-linux-gnu/libc.so.6"))
     flags = {"x86_64": 0x0303, "aarch64": 0x0A03}[platform.machine()]
     cache = tmp_path / "ld.so.cache"

@@ -1,4 +1,4 @@
-"""Lock files: their text, what is refused in them, when they are stale, and what a new one changes.
+"""Lock files: their text, refused content, when they are stale, and the changes of a new one.
 
 Tests of image/lock.py.
 Tests of image/lockfile.py.
@@ -385,7 +385,7 @@ def test_there_are_locks() -> None:
 
 @pytest.mark.parametrize("folder", LOCKED, ids=[each.name for each in LOCKED])
 def test_locks_are_of_their_definitions(folder: Path) -> None:
-    """Of the shipped images, and of the lab's machines."""
+    """These are the locks of the shipped images, and of the lab's machines."""
     image = load_definition(folder)
     lock = load_lock(image.folder)
     check_lock(image, lock)

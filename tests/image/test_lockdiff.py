@@ -24,7 +24,7 @@ def images(tmp_path: Path) -> Path:
 
 
 def _change(lock: Path) -> tuple[str, str]:
-    """Give the first package another version on every platform; give its name and its version before."""
+    """Give the first package another version on every platform; return its name and its former version."""
     data = json.loads(lock.read_text())
     first = dict(next(iter(data["platforms"].values()))[0])
     for packages in data["platforms"].values():

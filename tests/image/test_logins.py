@@ -1,4 +1,4 @@
-"""The logins of apt: how its files are read, which addresses they are for, and that they go nowhere else."""
+"""The logins of apt: how its files are read, and that each login is sent to its own address only."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_first_counts_and_no_password_is_shown() -> None:
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serves files to whom it knows; `/away` leads to another server."""
+    """Serves files to known users; `/away` leads to another server."""
 
     seen: list[str | None]
     away: str
@@ -147,7 +147,8 @@ def test_a_login_does_not_follow_a_redirection(wanted: LockedPackage, tmp_path: 
 def test_no_server_gets_those_of_netrc(
     wanted: LockedPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: str
 ) -> None:
-    """They are other programs'. A mirror, or who sits before one, would choose the host, over plain http."""
+    """Logins in netrc belong to other programs. A mirror, or a man in the middle, could choose the host over
+    http."""
     (tmp_path / "netrc").write_text(f"{machine} login me password secret\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     with serving(tmp_path / "mirror") as (other, seen), serving(tmp_path, other) as (base, first):

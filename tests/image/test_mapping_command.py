@@ -73,7 +73,7 @@ def test_what_is_refused(tmp_path: Path, words: list[str], status: int, message:
 def test_a_bundle_has_the_capabilities_only_when_told(
     tmp_path: Path, options: tuple[str, ...], status: int
 ) -> None:
-    """The maker of the bundle decides, whatever the image's entrypoint is called."""
+    """The maker of the bundle decides, whatever the name of the image's entrypoint."""
     layout = mappedimages.alpine_like(tmp_path / "image")
     words = ("bundle", str(layout), "--output", str(tmp_path), "--bundle", str(tmp_path / "bundle"))
     process.run(*SANDWRIGHT, *words, *options, timeout=60)

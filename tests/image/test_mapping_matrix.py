@@ -1,6 +1,7 @@
-"""Images × runtimes × ways of starting: who one is inside, and whose new files are.
+"""Images × runtimes × ways of starting: the user inside, and the owner of new files.
 
-A cut of what `sandwright verify-mapping` starts; test_mapping_command has all cases, under runc.
+This is a selection of the starts of `sandwright verify-mapping`; test_mapping_command has all cases, under
+runc.
 
 Tests of verify/mapping/seen.py.
 """
@@ -98,7 +99,7 @@ PASSWD = "root:x:0:0::/root:/bin/sh\nwww:x:33:33::/var/www:/x\nagent:x:1000:1000
 
 
 def test_the_cases() -> None:
-    """The expected cases for one image, written down."""
+    """The expected cases for one image, written by hand."""
     group = "root:x:0:\nstaff:x:50:\ndialout:x:20:\nagent:x:1000:\n"
     found = {case.name: case for case in mapping_cases("agent", AccountFiles(PASSWD, group))}
     assert tuple(found) == ALL
@@ -150,7 +151,7 @@ REFUSAL = MappingCase("refused", "it can't", requested_ids=CALLER)
 
 
 class Liar:
-    """A runtime in which something is amiss."""
+    """A runtime that gives these answers and this owner."""
 
     def __init__(self, told: dict[str, str], status: int, stderr: str, owner: tuple[int, int]) -> None:
         self._told, self._status, self._stderr, self._owner = told, status, stderr, owner
@@ -250,7 +251,7 @@ class TestWhatIsAmissIsFound:
 @root
 @pytest.mark.needs("runc", "busybox", "unshare")
 def test_an_image_that_only_looks_like_it(tmp_path: Path) -> None:
-    """With a program in its place that runs the command as it was started, the prover sees it."""
+    """If the image has another program there that runs the command unchanged, the prover detects it."""
     layout = mappedimages.alpine_like(tmp_path, program=b'#!/bin/sh\nshift\nexec "$@"\n')
     found = prove_mapping(
         layout, platform=collect_host().platform, store=tmp_path / "store", runtimes=["runc"], only=SOME

@@ -1,4 +1,4 @@
-"""Podman started by somebody who is not root: however its namespace maps, new files are the caller's."""
+"""Podman started by a user other than root: however its namespace maps, new files are the caller's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 UID, NAME = 65534, "nobody"
-"""Somebody whom every machine has, and whose home no image has."""
+"""A user that every machine has, and whose home no image has."""
 
 IMAGE = "localhost/sandwright-mapped:latest"
 WHO = "id -un; id -u; echo $HOME; : >/workspace/new; cat /proc/self/status"
@@ -43,7 +43,7 @@ class Caller:
         return process.run(*self.words, *words, env=self.environment, cwd=self.home, timeout=120, check=False)
 
     def told(self, *options: str) -> tuple[list[str], int]:
-        """The name, number and home inside, and the owner of the new file. Rights are gone in any case."""
+        """The name, number and home inside, and the owner of the new file. No rights are left in any case."""
         work = self.home / "work"
         (work / "new").unlink(missing_ok=True)
         words = ("run", "--rm", "--network=none", "--pull=never", f"--volume={work}:/workspace", *options)
@@ -114,7 +114,7 @@ ASKED = f"--env=SANDWRIGHT_USER={UID}:{UID}"
 
 
 def test_root_of_the_namespace_is_the_caller(ada: Caller) -> None:
-    """It stays that, with no right left: another number would be somebody else outside."""
+    """Root stays root, without any right: another number would be another user outside."""
     assert ada.told(ASKED) == (["root", "0", "/root"], UID)
     assert ada.told() == (["agent", "1000", "/home/agent"], 300999), "the control: the account as it is"
 
@@ -125,7 +125,7 @@ def test_the_caller_keeps_the_number(ada: Caller) -> None:
 
 
 def test_root_of_a_namespace_that_keeps_the_number(ada: Caller) -> None:
-    """There root is nobody's number: the account becomes the caller's."""
+    """There root has no number of the caller's: the account gets the caller's."""
     assert ada.told("--userns=keep-id", "--user=0:0", ASKED) == (["agent", str(UID), "/home/agent"], UID)
     told, owner = ada.told("--userns=keep-id", "--user=0:0")
     assert (told[1], owner) == ("1000", 301000), "the control"

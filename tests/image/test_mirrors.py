@@ -1,4 +1,4 @@
-"""Mirrors: how they are named, and how those of this machine's apt are found."""
+"""Mirrors: how they are named, and how the mirrors of this machine's apt are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images that ship and are built only when somebody names them."""
+"""Images that ship, and are built only if they are named."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SETTINGS = {
     "variable without Alpine": ("", "https://mirror.example/debian", f"{MIRROR}/v3.23/main\n", "alpine"),
     "option without Alpine": ("https://mirror.example/debian", MIRROR, "", "alpine"),
 }
-"""Option, variable, apk's repositories, and which of the two images is built."""
+"""Option, variable, apk's repositories, and the built one of the two images."""
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS.keys())

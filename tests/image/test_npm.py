@@ -1,4 +1,4 @@
-"""Packages of npm in an image: locked and downloaded by a real npm, installed without one.
+"""Packages of npm in an image: a real npm locks and downloads them; their installation needs none.
 
 Tests of image/npm.py.
 Tests of image/npmpackage.py.
@@ -161,14 +161,14 @@ def test_what_npm_cannot_find(shop: NpmWorld) -> None:
 
 
 def test_another_file_than_the_project_names(shop: NpmWorld) -> None:
-    """As when the registry has another package of that name."""
+    """The registry has another package of that name."""
     other = dataclasses.replace(TOOL, files={"bin/run.js": "another"})
     with pytest.raises(IntegrityError, match=r"tool@1\.0\.0: npm downloaded another file: its sha512 is"):
         shop.lock(package_lock({"tool": other.entry()}))
 
 
 def test_one_package_with_two_digests(shop: NpmWorld) -> None:
-    """The registry has one of them."""
+    """The registry has only one of them."""
     other = dataclasses.replace(TOOL, files={"bin/run.js": "another"})
     for order in (("tool", "z/node_modules/tool"), ("z/node_modules/tool", "tool")):
         with pytest.raises(IntegrityError, match="npm downloaded another file"):
@@ -266,11 +266,11 @@ PROGRAMS = {
     "@scope/helper": {"helper": "index.js"},
     "strange": {"there": "there.sh", "absent": "absent.sh", "up": "there.sh"},
 }
-"""As npm writes them to a package-lock.json."""
+"""The entries as npm writes them to a package-lock.json."""
 
 
 def test_as_npm_installs_it(shop: NpmWorld, tmp_path: Path) -> None:
-    """The same files and links with the same bytes and modes as `npm ci` makes."""
+    """The result has the same files and links with the same bytes and modes as `npm ci`."""
     shop.registry.offered.append(STRANGE)
     entries = {name: entry for name, entry in ENTRIES.items() if name != "for-tests"}
     lock = json.loads(package_lock({**entries, "strange": STRANGE.entry()}))

@@ -1,4 +1,4 @@
-"""An image that trusts an own certificate authority (CA), as docs/images.md defines it."""
+"""An image that trusts a private certificate authority (CA), as docs/images.md defines it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From packages to a layer: where each file goes, what is left out, and what is refused.
+"""From packages to a layer: the place of each file, omitted files, and refusals.
 
 Tests of image/packages.py.
 """
@@ -49,7 +49,8 @@ def names(members: Sequence[Member]) -> list[str]:
 
 
 def test_everything_that_a_member_is_stays(tmp_path: Path) -> None:
-    """Owners, modes, setuid, devices, hard links and capabilities: in the stream, and nowhere on the way."""
+    """Owners, modes, setuid, devices, hard links and capabilities are kept in the stream, and never set on
+    disk."""
     capability = "\x01\x00\x00\x02\x00\x20\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
     members = [
         folder("./"),
@@ -96,7 +97,7 @@ def test_a_directory_is_written_once_in_a_layer(tmp_path: Path) -> None:
 
 
 def test_what_two_layers_disagree_on_is_found(tmp_path: Path) -> None:
-    """base-files decides; otherwise the first by name does."""
+    """base-files decides; otherwise the first package by name does."""
     made = {}
     for name, mode in (("aaa", 0o700), ("base-files", 0o1777), ("zzz", 0o755)):
         raw = deb([folder("./tmp", mode), folder("./same")], name=name)

@@ -1,4 +1,4 @@
-"""Packages from a package store: an OCI layout that has them when the mirror no longer does.
+"""Packages from a package store: an OCI layout that has them when a mirror no longer does.
 
 Tests of image/packagestore.py.
 """
@@ -36,7 +36,7 @@ def locked(kind: str) -> LockedPackage:
 
 
 class Shelf:
-    """A layout with blobs, a mirror without anything, and a cache."""
+    """A layout with blobs, an empty mirror, and a cache."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -1,4 +1,4 @@
-"""Python packages of an image: locked and downloaded by a real pip, installed without one.
+"""Python packages of an image: a real pip locks and downloads them; their installation needs none.
 
 Tests of image/pip.py.
 Tests of image/wheel.py: a wheel's SHA-256.
@@ -105,7 +105,7 @@ def test_requirements_that_are_refused(shop: PythonWorld, change: Callable[[str]
 
 @pytest.mark.parametrize("option", ["--no-binary=:all:", "-r other.txt", "--index-url https://x", "-e ."])
 def test_options_in_requirements_are_refused(shop: PythonWorld, option: str) -> None:
-    """With one of them, pip would build what it downloads, which runs it."""
+    """With one of them, pip would build its downloads, which runs their code."""
     with pytest.raises(LockError, match=f"{option}: an option; name the index"):
         shop.lock(f"{shop.requirements}{option}\n")
 
@@ -126,7 +126,7 @@ def test_options_in_requirements_are_refused(shop: PythonWorld, option: str) -> 
 def test_nothing_that_requirements_name_is_built(
     shop: PythonWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
-    """pip prefers no wheel where a requirement is a path or an address."""
+    """pip prefers no wheel if a requirement is a path or an address."""
     source = tmp_path / "evil"
     source.mkdir()
     ran = tmp_path / "ran"
@@ -146,7 +146,7 @@ def test_nothing_that_requirements_name_is_built(
 
 
 def test_hashes_may_stand_on_lines_of_their_own(shop: PythonWorld) -> None:
-    """As `pip-compile --generate-hashes` writes them."""
+    """`pip-compile --generate-hashes` writes them like this."""
     lines = shop.requirements.replace(" --hash", " \\\n    --hash")
     assert shop.lock(lines).wheels == shop.lock().wheels
 
@@ -174,7 +174,7 @@ def test_the_interpreter_of_the_settings_is_not_run(
 def test_a_pip_without_that_setting(
     shop: PythonWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before 22.3, as Ubuntu 22.04 has it."""
+    """This is a pip before 22.3, as in Ubuntu 22.04."""
     old = tmp_path / "old/pip3"
     old.parent.mkdir()
     refusal = 'case "$1" in --python=*) echo "no such option: --python" >&2; exit 2;; esac'
@@ -219,7 +219,7 @@ def test_a_wheel_that_is_no_longer_in_the_index(shop: PythonWorld) -> None:
 
 
 def test_as_pip_installs_it(shop: PythonWorld, tmp_path: Path) -> None:
-    """The same files with the same bytes and modes, except those in which an installer names itself."""
+    """The result has the same files, bytes and modes, except for files in which an installer names itself."""
     shop.define()
     prefix = tmp_path / "prefix"
     wheel = shop.index / TOOL.file
@@ -351,7 +351,7 @@ def test_definitions_that_are_refused(shop: PythonWorld) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.needs("apt-get", "bwrap")
 def test_a_compiled_package_is_imported(tmp_path: Path) -> None:
-    """From the real index, in an image of real packages."""
+    """The package comes from the real index, in an image of real packages."""
     (platform,) = (each for each in get_args(Platform) if each == collect_host().platform)
     folder_ = tmp_path / "images/python"
     (folder_ / "files").mkdir(parents=True)

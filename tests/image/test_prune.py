@@ -1,4 +1,4 @@
-"""Removing root file systems: only those that nothing needs.
+"""Removing root file systems: only those that are not needed.
 
 Tests of cli/prune.py.
 """
@@ -35,7 +35,7 @@ def unpack(world: World, name: str, *, bundle: str = "") -> Path:
 
 
 def rebuilt(world: World) -> None:
-    """Other images in the place of those that were unpacked."""
+    """Replace the unpacked images by others."""
     for name in ("base", "app"):
         path = world.images / name / "image.yaml"
         path.write_text(path.read_text().replace("A small", "Another small"))

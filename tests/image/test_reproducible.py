@@ -1,4 +1,4 @@
-"""Reproducible: one lock gives the same bytes, whoever builds, where and how, also after a killed build.
+"""Reproducible: one lock gives the same bytes on every machine, at any time, even after a killed build.
 
 Tests of image/assemble.py.
 Tests of image/documents.py.
@@ -148,7 +148,7 @@ def test_the_same_bytes_by_another_user(expected: dict[str, str]) -> None:
 
 
 def test_another_time_gives_other_bytes(world: World, expected: dict[str, str], tmp_path: Path) -> None:
-    """The control: what decides does decide."""
+    """The control: a decisive input changes the bytes."""
     world.build(output=tmp_path / "out", epoch=1_500_000_000)
     assert everything(tmp_path / "out") != expected
 
@@ -158,7 +158,7 @@ def incompressible(size: int) -> bytes:
 
 
 def whole_or_absent(output: Path) -> list[str]:
-    """The images there, each of which must be whole."""
+    """The images there; each has to be complete."""
     images = output / "images"
     found = sorted(path.name for path in images.iterdir()) if images.exists() else []
     visible = [name for name in found if not name.startswith(".building-")]
@@ -168,12 +168,13 @@ def whole_or_absent(output: Path) -> list[str]:
 
 
 def steps_of(world: World, output: Path) -> int:
-    """The number of names below the output that a whole build opens, links, renames, creates or removes."""
+    """The number of names below the output that a complete build opens, links, renames, creates or
+    removes."""
     return int(build_in_child(world, output, "count=1")[-1])
 
 
 def kill_before(world: World, output: Path, step: int) -> None:
-    """Kill a build right before its `step`th such doing, if it comes that far."""
+    """Kill a build right before its `step`th such operation, if it gets that far."""
     done = process.run(*command(world, output, f"kill={step}"), env=environment(), timeout=120, check=False)
     assert done.status in (0, -signal.SIGKILL), done.stderr
 
@@ -268,7 +269,7 @@ def test_memory_does_not_grow_with_packages(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def real_supply() -> Fetcher:
-    """The packages that our own images are locked to: from the cache, or from a mirror."""
+    """The packages in the locks of our own images: from the cache, or from a mirror."""
     return Fetcher(Cache(default_cache(os.environ)), lambda: find_mirrors(None, os.environ))
 
 

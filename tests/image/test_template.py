@@ -1,4 +1,4 @@
-"""Definitions of new images: they are definitions, and what refuses them leaves nothing."""
+"""Definitions of new images: they are valid, and a refused one leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def test_on_a_shipped_image(tmp_path: Path) -> None:
 
 
 def test_users_of_a_base(tmp_path: Path) -> None:
-    """A build refuses a name or number twice; so the definition takes the base's user, or another number."""
+    """A build refuses a duplicate name or number, so the definition uses the base's user, or another
+    number."""
     own = NewImage("own", "workspace").write(tmp_path, bases=SHIPPED)
     assert (own.accounts.users, own.directories, own.config.user) == ((), (), "agent")
     derived = NewImage("derived", "own", user="second").write(tmp_path, bases=SHIPPED)
@@ -125,7 +126,7 @@ def test_the_command(tmp_path: Path) -> None:
     process.run(*SANDWRIGHT, "init-image", "tools", "--base", "debian", cwd=tmp_path, timeout=60)
     planned = process.run(*SANDWRIGHT, "build-images", "tools", *images, cwd=tmp_path, timeout=60).text
     assert [line.partition(":")[0] for line in planned.splitlines()] == ["debian", "tools"]
-    # Locks of shipped images are not this directory's.
+    # Locks of shipped images are not in this directory.
     checked = process.run(
         *SANDWRIGHT, "lock-images", "--check", "--images", "images", cwd=tmp_path, timeout=60, check=False
     )

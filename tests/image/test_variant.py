@@ -1,4 +1,4 @@
-"""The choices of a release for its images: labels, which are also annotations and in the provenance."""
+"""The choices of a release for its images: labels, which are also annotations and part of the provenance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sandwright init`: what it proposes for which project, that it is a policy, and that no more is written.
+"""`sandwright init`: its proposal for each project, which is a valid policy and the only file it writes.
 
 Tests of cli/commands/everyday.py: the choices of `init --agent`.
 Tests of init/files.py.
@@ -46,7 +46,7 @@ DECLARATIONS = {name: registry.declaration(name).support for name in METHODS}
 
 WAIT = 120
 PREVENTED = ("bwrap", "docker", "podman", "gvisor", "oci", "seatbelt", "kubernetes")
-"""Methods that enforce everything that is proposed."""
+"""Methods that enforce the whole proposal."""
 
 SHAPES = {
     "empty": [],
@@ -284,7 +284,7 @@ def _until(descriptor: int, text: str) -> str:
 
 
 def _drain(descriptor: int) -> None:
-    """Read to the end, which a terminal tells with EIO."""
+    """Read to the end, which a terminal reports with EIO."""
     try:
         while os.read(descriptor, 4096):
             pass
@@ -365,7 +365,7 @@ def test_each_finding_has_its_line(folder: Path) -> None:
 
 
 def test_every_choice_has_a_comment(folder: Path) -> None:
-    """A key of a section, or a key of its own, has a comment above it."""
+    """A key of a section, or a separate key, has a comment above it."""
     lines = proposal(examine_project(_make(folder, SHAPES["several"])), _choice("bwrap")).splitlines()
     sections = ("filesystem:", "network:", "resources:", "schema: 1")
     for above, line in pairwise(lines):
@@ -543,7 +543,7 @@ def test_without_any_method_it_still_proposes_and_says_so(
 def test_what_holds_less_comes_last_and_says_what_is_accepted(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But not where secrets of the project would have to be given up for it."""
+    """This order does not apply if secrets of the project would have to be given up for it."""
 
     def known(backend: Backend, host: MachineFacts) -> Preflight:
         return Preflight(
@@ -604,7 +604,7 @@ def test_a_link_is_a_name_and_no_way(folder: Path) -> None:
 
 @pytest.mark.needs("git")
 def test_what_git_tracks_is_proposed_and_not_denied(folder: Path) -> None:
-    """A hidden `.npmrc` turns off what it protects from, a hidden tracked file breaks `git commit`."""
+    """A hidden `.npmrc` disables its protection, and a hidden tracked file breaks `git commit`."""
     _make(folder, [".npmrc", "conf/.env", ".env", "conf/prod.key", "code"])
     git = ("git", "-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false")
     monitor = folder.parent / "monitor"
@@ -617,7 +617,7 @@ def test_what_git_tracks_is_proposed_and_not_denied(folder: Path) -> None:
     monitor.unlink(missing_ok=True)
     found = examine_project(folder)
     assert (found.secrets, found.shared) == ((".env", "conf/prod.key"), (".npmrc", "conf/.env"))
-    assert not monitor.exists()  # of a stranger's repository nothing is run
+    assert not monitor.exists()  # a stranger's repository runs no program
     text = proposal(found, _choice("bwrap"))
     assert "  # - $PROJECT/.npmrc\n  # - $PROJECT/conf/.env\n" in text
     denied = [item.value for item in _proposed(folder, "bwrap").settings.items("filesystem.deny")]
@@ -638,7 +638,7 @@ git config core.repositoryformatversion 1 && git config extensions.partialClone 
 git config remote.origin.promisor true && git config remote.origin.url "$1"
 git config core.sshCommand "touch ran; false" && git config remote.origin.uploadpack "touch ran; false"
 """
-"""Git reads the tree of a directory that its index has as one, and fetches what isn't there."""
+"""Git reads the tree of a directory that its index stores as one, and fetches missing objects."""
 
 
 @pytest.mark.needs("git")
@@ -661,7 +661,7 @@ def test_of_a_strangers_incomplete_repository_nothing_is_fetched(folder: Path, u
     method=st.sampled_from(PREVENTED),
 )
 def test_any_name_is_quoted_or_refused(name: str, languages: set[int], method: str) -> None:
-    """The text is a policy, and says the name and no other."""
+    """The text is a policy, and names this path and no other."""
     path = f"deep/{name}.pem"
     if not can_be_named(path):
         return

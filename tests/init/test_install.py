@@ -1,6 +1,6 @@
 """The commands that `init` prints install dependencies: real package managers and their registries.
 
-Programs that are not on PATH come from their registries (`npm`, `pip`), in a directory of the test.
+Missing programs come from their registries (`npm`, `pip`), in a directory of the test.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ ECOSYSTEMS = {
             "main.go": 'package main\nimport "github.com/google/uuid"\nfunc main() { uuid.New() }\n',
         },
         "go build -mod=mod",
-        settings=("environment.set.GOSUMDB=off",),  # the checksum database is not everywhere reachable
+        settings=("environment.set.GOSUMDB=off",),  # the checksum database is not reachable everywhere
     ),
     "maven": Ecosystem("mvn", {"pom.xml": _POM}, "mvn --offline -q dependency:go-offline"),
 }
@@ -89,7 +89,7 @@ ECOSYSTEMS = {
 
 @pytest.fixture
 def project() -> Iterator[Path]:
-    """A repository outside /tmp, of which a sandbox has its own: the programs are beside it."""
+    """A repository outside /tmp, because a sandbox has its own /tmp: the programs lie beside it."""
     with tempfile.TemporaryDirectory(prefix="sandwright-test-", dir="/var/tmp") as directory:
         project = Path(directory) / "p"
         _run(Path(directory), dict(os.environ), f"git init -q {project}")
@@ -119,7 +119,7 @@ def test_the_printed_command_installs(project: Path, programs: Path, name: str) 
 
 
 def _with_private_hosts(command: str) -> str:
-    """The command for registries whose names resolve to private addresses, as those of mirrors do."""
+    """The command, for registries whose names resolve to private addresses, as those of mirrors do."""
     return re.sub(
         r"network\.allow=\[([^]]*)\]",
         lambda found: (
@@ -132,7 +132,7 @@ def _with_private_hosts(command: str) -> str:
 
 
 def _environ(directory: Path, programs: Path, ecosystem: Ecosystem) -> dict[str, str]:
-    """An environment with a home of its own, which has the toolchains of the real one."""
+    """An environment with a separate home and the toolchains of the real one."""
     home, tools = directory / "home", directory / "p-tools"
     for each in (home, tools, directory / "run"):
         each.mkdir(mode=0o700)

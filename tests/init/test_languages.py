@@ -1,4 +1,4 @@
-"""Package managers that `init` recognises by the names of files."""
+"""Package managers that `init` recognises by file names."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def test_all_caches_exist() -> None:
 
 
 def test_caches_share_no_variable() -> None:
-    """A policy can have all caches at once."""
+    """A policy can list all caches at once."""
     names = [name for variables in CACHES.values() for name in variables]
     assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize("name", ["-x", "a b", "a;b", "$(x)", "a\nb", "é"])
 def test_no_shell_interprets_a_directory(name: str) -> None:
-    """The commands are printed for people who paste them."""
+    """The commands are printed for users who paste them."""
     cargo = next(each for each in LANGUAGES if each.name == "Rust").managers[0]
     project = ProjectFacts(installations=(Installation(name, cargo), Installation("b", cargo)))
     assert [" -C b " in command for command in install_commands(project)] == [True]

@@ -1,4 +1,4 @@
-"""Runs in a machine of the lab: takes commands from a virtio port and answers with what they printed.
+"""Runs in a machine of the lab: takes commands from a virtio port and answers with their output.
 
 Each request and each answer is a line of JSON. A request is `{"command": TEXT, "user": NAME, "timeout":
 SECONDS}`; the answer `{"status": NUMBER, "output": TEXT}`, with the status -1 if the time was up. The first
@@ -42,7 +42,7 @@ def send(port: int, answer: dict[str, object]) -> None:
 
 
 def main() -> None:
-    """Serve until the machine is stopped. Reads give nothing while the host's end is closed."""
+    """Serve until the machine is stopped. Reads return nothing while the host's end is closed."""
     port = os.open(PORT, os.O_RDWR)
     send(port, {"ready": True})
     received = b""

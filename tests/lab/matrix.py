@@ -1,7 +1,7 @@
 """The results on each platform of the lab: `doctor`, a run and `verify` of each method, as two users.
 
-`invoke lab` writes `build/lab/PLATFORM/`: `result.json` with a list of cells (`Cell`), and what was printed.
-A method that `doctor` reports as not ready is a cell `cannot`, with doctor's reason.
+`invoke lab` writes `build/lab/PLATFORM/`: `result.json` with a list of cells (`Cell`), and the output. A
+method that `doctor` reports as not ready is a cell `cannot`, with doctor's reason.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ INSTALL = (
 """Once for both users, as it takes minutes."""
 PREPARE = "mkdir -p ~/{0} && printf %s '{1}' >~/{0}/sandbox.yaml"
 USE = "used = [bytearray(1 << 20) for _ in range({0})]; print(len(used))"
-"""A program that needs so many MiB."""
+"""A program that needs this number of MiB."""
 FITS, TOO_MUCH = 60, 600
 VERIFY_TIMEOUT = 1500.0
 KILLED = 137
@@ -53,7 +53,7 @@ class Cell:
     """One method for one user on one platform. `verdict`: `pass`, `fail`, `cannot` or `not run`.
 
     `probes` are the numbers of probes by verdict. `limits` is `held` if `resources.memory` ended a program
-    that exceeded it, and not one that didn't.
+    that exceeded it, and no other.
     """
 
     platform: str
@@ -69,7 +69,7 @@ class Cell:
 def cells(
     platform: Platform, machine: Machine, output: Path, methods: Collection[str] = ()
 ) -> Iterator[Cell]:
-    """Prove each of METHODS, or those given, for both users, and keep what was printed in `output`."""
+    """Prove each of METHODS, or the given ones, for both users, and keep the output in `output`."""
     machine.check(INSTALL, timeout=900)
     for user in USERS:
         machine.check(PREPARE.format("project", POLICY), user=user)
@@ -166,8 +166,8 @@ def prove(platform: Platform, output: Path, methods: Collection[str] = ()) -> di
 def main() -> None:
     """Prove the platforms that the arguments name, or all; exit with 1 where a cell is `fail`.
 
-    `--methods=A,B` leaves out the others. With `--keep` the results go to `results.json`, from which `invoke
-    docs` writes docs/platforms.md.
+    `--methods=A,B` selects methods. With `--keep` the results go to `results.json`, from which `invoke docs`
+    writes docs/platforms.md.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("platforms", nargs="*", metavar="PLATFORM")

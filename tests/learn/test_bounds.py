@@ -1,4 +1,4 @@
-"""`learn`: whatever a record says, its proposal allows nothing that the policy or `default` does not.
+"""`learn`: whatever a record contains, its proposal permits nothing beyond the policy and `default`.
 
 Tests of learn/generalise.py.
 Tests of learn/tables.py.
@@ -86,7 +86,7 @@ _FOUND = ("file", "directory", "absent")
 
 
 def _hostile(home: Path) -> list[AccessLog]:
-    """Everything, of every kind, also by links and names that lead around."""
+    """Every kind of record, also by links and misleading names."""
     names = [f"{home}/{name}" for name in TREE]
     names += [each.rpartition("/")[0] for each in names] + [
         str(home),
@@ -164,7 +164,7 @@ def test_nothing_is_widened(text: str, floor: str, home: Path, monkeypatch: pyte
 
 
 def _wide(policy: ResolvedPolicy, home: Path) -> set[str]:
-    """Directories of many things that are open as a whole, by whatever name."""
+    """Directories with many entries that are open as a whole, by any name."""
     rules = {each.path for each in policy.filesystem.rules if each.kind == "read" and each.origin == "listed"}
     return rules & {"/", "/etc", str(home), str(home.parent)}
 
@@ -173,7 +173,7 @@ def _wide(policy: ResolvedPolicy, home: Path) -> set[str]:
 def test_a_directory_of_many_things_that_was_listed_is_not_granted(
     name: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor when many of its entries were read."""
+    """Nor is it granted if many of its entries were read."""
     monkeypatch.setattr("os.path.isdir", lambda _: True)
     place = name.replace("~", str(home))
     (home / "p/sandbox.yaml").write_text("schema: 1\nmethod: bwrap\n")
@@ -227,7 +227,7 @@ HOSTS = {
 
 @pytest.mark.parametrize("allow", HOSTS)
 def test_a_host_opens_no_port_and_no_other_host_that_the_policy_does_not(allow: str, home: Path) -> None:
-    """A host without a port has both ports of the web; a name with a star stands for many hosts."""
+    """A host without a port has both web ports; a name with a star stands for many hosts."""
     (home / "p/sandbox.yaml").write_text(
         f"schema: 1\nmethod: bwrap\nnetwork: {{mode: proxy, allow: [{allow}]}}\n"
     )

@@ -1,4 +1,4 @@
-"""The proposal of `learn` is an edit of the policy's text that leaves the rest alone, with any names."""
+"""The proposal of `learn` edits the policy's text and leaves the rest unchanged, with any names."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from sandwright.mcp.events import EventFilter
 
 
 def rewrite(data: bytes) -> bytes | None:
-    """Messages in capitals; what begins with `no` is withheld, what begins with `bad` is no message."""
+    """Messages in capitals; a text with `no` at its beginning is withheld, one with `bad` is no message."""
     if data.startswith(b"bad"):
         raise ValueError(data)
     return None if data.startswith(b"no") else data.upper().replace(b"\n", b"|")

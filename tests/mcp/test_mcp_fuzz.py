@@ -1,4 +1,5 @@
-"""Random messages, streams and requests: nothing unlisted passes, and no reader takes what passes otherwise.
+"""Random messages, streams and requests: nothing unlisted passes, and no reader understands a passed message
+differently.
 
 A random number begins each; the input is in the message of what fails.
 
@@ -99,7 +100,7 @@ def allows(name: str) -> bool:
 
 
 def random_value(draw: random.Random, depth: int = 0) -> str:
-    """A value as JSON has it, mostly; keys may be there twice."""
+    """A value, usually of JSON; keys may be duplicate."""
     kind = draw.randrange(8 if depth < 3 else 5)
     if kind == 0:
         return draw.choice(("1", "0", "-1", "1.5", "null", "true", "9" * 30, '"2.0"'))
@@ -122,7 +123,7 @@ def random_object(draw: random.Random, fields: dict[str, str], depth: int, noise
 
 
 def random_message(draw: random.Random) -> bytes:
-    """A message near one that passes, from a client or a server."""
+    """A message that is almost valid, from a client or a server."""
     noise = draw.choice((0.0, 0.0, 0.2, 0.5))
     names = (*LISTED, *LISTED, "delete") if noise == 0 else NAMES
     fields = {"jsonrpc": '"2.0"'}
@@ -317,7 +318,7 @@ def random_request(draw: random.Random) -> bytes:
 
 @contextlib.contextmanager
 def upstream(answer: Callable[[], bytes]) -> Iterator[tuple[int, list[bytes]]]:
-    """A server that accepts any data: its port, and what came, one item a connection."""
+    """A server that accepts any data: its port, and the received data, one item a connection."""
     came: list[bytes] = []
     listener = socket.create_server(("127.0.0.1", 0), backlog=64)
 
@@ -348,7 +349,7 @@ def upstream(answer: Callable[[], bytes]) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def exchange(request: bytes, settings: FilterSettings) -> bytes:
-    """The response to some bytes on a connection. Any other error than one of the wire's is a fault."""
+    """The response to some bytes on a connection. Any error but WireFault and OSError is a fault."""
     inside, ours = socket.socketpair()
     with inside, ours:
         inside.sendall(request)

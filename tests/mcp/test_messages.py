@@ -227,7 +227,7 @@ def test_an_answer_with_two_readings_is_no_message(text: str) -> None:
     ],
 )
 def test_a_result_that_asks_the_client_is_an_error(result: dict[str, Any], passes: bool) -> None:
-    """Revision 2026-07-28 of MCP: the client does what `inputRequests` say, and calls once more."""
+    """Revision 2026-07-28 of MCP: the client follows `inputRequests`, and calls once more."""
     answer = {"jsonrpc": "2.0", "id": 1, "result": result}
     found = server_message(json.dumps(answer).encode(), allows)
     assert found is not None

@@ -1,4 +1,4 @@
-"""Lines between a client and a server of MCP over stdio: what passes, and what each side is answered.
+"""Lines between a client and a server of MCP over stdio: those that pass, and the answers to each side.
 
 Tests of mcp/stdio.py.
 """
@@ -46,12 +46,12 @@ class Pair:
         self.filter = StdioFilter(LISTED.__contains__, self.seen)
 
     def client(self, *lines: object) -> tuple[list[bytes], list[bytes]]:
-        """The output to server and client for lines of the client."""
+        """The output to server and client for lines from the client."""
         self.filter.read_client(b"".join(text(each) + b"\n" for each in lines))
         return self.taken()
 
     def server(self, *lines: object) -> tuple[list[bytes], list[bytes]]:
-        """The output to server and client for lines of the server."""
+        """The output to server and client for lines from the server."""
         self.filter.read_server(b"".join(text(each) + b"\n" for each in lines))
         return self.taken()
 
@@ -104,7 +104,7 @@ def test_a_list_shows_listed_tools_only(pair: Pair) -> None:
 @pytest.mark.parametrize("message", list(tool_requests._REFUSED))
 def test_what_verify_refuses_over_http_is_refused_here(pair: Pair, message: str) -> None:
     to_server, to_client = pair.client(message.encode())
-    # A line break inside makes two messages, each of which is decided on.
+    # A line break inside makes two messages, and the filter decides on each.
     assert [json.loads(each) for each in to_server] == ([call("search")] if "\n" in message else [])
     assert bool(pair.seen.refusals) is bool(message)
     assert all(json.loads(each)["error"] for each in to_client)
