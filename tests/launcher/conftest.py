@@ -44,7 +44,7 @@ Drive = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    """Runs have their directories in one of the test's."""
+    """Runs have their directories in a directory of the test."""
     (tmp_path / "state").mkdir()
     return {
         "PATH": os.environ["PATH"],
@@ -55,7 +55,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def drive(driver: Path, environ: dict[str, str]) -> Drive:
-    """Calls it to its end."""
+    """Call the driver and wait for its end."""
 
     def call(
         *words: str | Path, stdin: str = "", status: int = 0, **variables: str
@@ -80,7 +80,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def start(driver: Path, environ: dict[str, str]) -> Start:
-    """Starts it up to its `wait`."""
+    """Start the driver, up to its `wait`."""
 
     def call(*words: str | Path) -> subprocess.Popen[str]:
         running = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Many sessions at once in one project, started and ended at random; looks at placeholders and at what stays.
+"""Many sessions at once in one project, started and ended at random; checks placeholders and leftovers.
 
 python -m launcher.crowd METHOD [SECONDS [SESSIONS]]      in tests/
 """
@@ -26,7 +26,7 @@ STATUSES = {
     "long": {128 + signal.SIGTERM, -signal.SIGTERM, 128 + signal.SIGINT, -signal.SIGINT},
     "kill": {-signal.SIGKILL},
 }
-"""The ends of a session, with the statuses that show each."""
+"""The ends of a session, with the statuses that each may give."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Crowd:
 
 
 def crowd(made: Bench, seconds: float, *, sessions: int = SESSIONS, seed: int = 0) -> Crowd:
-    """Keep as many sessions running, half of them of a second policy, and examine them meanwhile."""
+    """Keep this number of sessions running, half of them with a second policy, and examine them meanwhile."""
     found, lock = Crowd(), threading.Lock()
     deadline = time.monotonic() + seconds
     other = _other_policy(made)
@@ -67,7 +67,7 @@ def crowd(made: Bench, seconds: float, *, sessions: int = SESSIONS, seed: int = 
 
 
 def _other_policy(made: Bench) -> str:
-    """Of the same project, rendered elsewhere."""
+    """A policy for the same project, rendered into another directory."""
     text = made.project.policy.read_text()
     out = made.project.home.parent / "other"
     made.project.policy.write_text(text.replace("PATH: ", "OTHER: x, PATH: "))
@@ -78,7 +78,8 @@ def _other_policy(made: Bench) -> str:
 
 
 def _one(made: Bench, words: tuple[str, ...], way: str, chance: random.Random, running: set[int]) -> str:
-    """One session; what is wrong with it. Inside, the placeholders are there at its begin and at its end."""
+    """Run one session, and return its faults. Inside, the placeholders are there at its start and at its
+    end."""
     look = "for i in .bashrc .vscode .git/commondir; do [ -e $i ] || { echo gone $i; exit 9; }; done"
     pause = chance.random()
     inside = f"{look}; echo up; {f'sleep {pause:.2f}; {look}; exit 7' if way == 'exit' else 'exec sleep 300'}"
@@ -114,7 +115,7 @@ def _one(made: Bench, words: tuple[str, ...], way: str, chance: random.Random, r
 
 
 def _end(made: Bench, found: Crowd) -> None:
-    """All is gone after one more run, or after `cleanup`."""
+    """Everything is gone after one more run, or after `cleanup`."""
     last = made.project.run("true")
     if last.returncode:
         found.faults.append(f"the last run: {last.returncode} {last.stderr[-400:]!r}")

@@ -1,12 +1,11 @@
-"""Kills a run's processes at points spread over its life, and looks at what is left after the next run.
+"""Kills a run's processes at points spread over its life, and examines the leftovers after the next run.
 
-    python -m launcher.killpoints METHOD [POINTS [SECONDS]]      in tests/, as root
+python -m launcher.killpoints METHOD [POINTS [SECONDS]]      in tests/, as root
 
-The launcher and what it forks are traced (`tracing`), so that a point is a system call, before it or
-after it.
-Killed is one of them, or all at once: the launcher, the monitor, the starter (`sandwright run`, before and
-after it has become the launcher), the child (bwrap, a runtime, an engine's client). Half of the runs are of a
-command that would go on for long: whoever of them survives is found.
+The launcher and its children are traced (`tracing`), so that a point is before or after a system call. The
+victim is one process, or all at once: the launcher, the monitor, the starter (`sandwright run`, before and
+after it has become the launcher), the child (bwrap, a runtime, an engine's client). Half of the runs have a
+command that would run for long, so that a survivor is found.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from support.dockerhost import docker_daemon
 from support.enginehosts import EngineHost, close_engine_hosts, engine_host
 
 METHODS = {"bwrap": "bwrap", "oci": "runc", "gvisor": "runsc", "docker": "docker", "podman": "podman"}
-"""With the program that each needs."""
+"""With the program that each method needs."""
 ROLES = ("launcher", "monitor", "child", "all", "starter")
 LONG = ("sh", "-c", "echo up; exec sleep 300")
 SHORT = ("sh", "-c", "echo up; exec sleep 0.01")
 DIRECTORIES = ("bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "usr", "var")
 GRACE = 20.0
-"""Seconds in which all must be gone once the next run has ended."""
+"""Seconds until everything must be gone after the end of the next run."""
 
 
 @dataclass
@@ -53,7 +52,7 @@ class Bench:
 
     @property
     def programs(self) -> set[str]:
-        """The programs that are traced: those of ours."""
+        """The traced programs: our own."""
         return {"launch", "dash", Path(os.path.realpath(sys.executable)).name}
 
     def left(self) -> list[str]:
@@ -73,7 +72,7 @@ class Bench:
         return found
 
     def _ours(self, pid: int) -> bool:
-        """Not the daemon of the tests."""
+        """Whether it is not the tests' daemon."""
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes()
             return not any(each in words for each in (b"dockerd", b"containerd"))
@@ -107,7 +106,7 @@ def _descendants(pid: int) -> Iterator[int]:
 
 @contextlib.contextmanager
 def bench(method: str, directory: Path) -> Iterator[Bench]:
-    """A project of its own below `directory`, rendered; this process becomes a subreaper."""
+    """A separate project below `directory`, rendered; this process becomes a subreaper."""
     tracing.become_subreaper()
     project = Project(directory / "home" / "p", directory / "home", directory / "run", forked=())
     for path in (".git/hooks/x", ".git/config", ".git/HEAD", "secrets/key"):
@@ -175,7 +174,7 @@ class Point:
         )
 
     def next(self, bench: Bench) -> tuple[str, ...]:
-        """The run after it."""
+        """The run after the kill."""
         return self.argv(bench, ("true",))
 
     def kind(self) -> tuple[bool, tuple[str, ...]]:
@@ -183,7 +182,7 @@ class Point:
 
 
 def points(count: int) -> Iterator[Point]:
-    """Spread over roles and runs; of each pair the shares are spread evenly."""
+    """Points spread over roles and runs; for each pair the shares are spread evenly."""
     kinds = [(role, words) for words in (LONG, SHORT) for role in ROLES]
     each = max(1, -(-count // len(kinds)))
     for number in range(count):
@@ -192,7 +191,7 @@ def points(count: int) -> Iterator[Point]:
 
 
 def work(bench: Bench, count: int, *, limit: float = 1e9) -> Tally:
-    """Try as many points, at most `limit` seconds long."""
+    """Try this number of points, for at most `limit` seconds."""
     tally = Tally()
     began = time.monotonic()
     lengths = {
@@ -218,8 +217,7 @@ def work(bench: Bench, count: int, *, limit: float = 1e9) -> Tally:
 
 
 def _length(bench: Bench, point: Point) -> int:
-    """The number of stops of an undisturbed run; one that goes on for long is counted until it does
-    nothing."""
+    """The number of stops of an undisturbed run; a long run is counted until it does nothing."""
     found = _run(bench, point, 1 << 30, lambda run: _kill([run.main]))
     _again(bench, point.next(bench))
     eventually_nothing(bench)
@@ -243,7 +241,7 @@ def _try(bench: Bench, point: Point, at: int, number: int, tally: Tally) -> None
     if left := eventually_nothing(bench, GRACE if number % 20 == 19 else 3.0):
         tally.needed_cleanup += 1
         bench.project.sandwright("cleanup")
-        if eventually_nothing(bench):  # what a launcher may be about to write is left for some seconds
+        if eventually_nothing(bench):  # a launcher may still be about to write, for some seconds
             bench.project.sandwright("cleanup")
         if left := eventually_nothing(bench):
             tally.faults.append(f"{told}: left: {left}")
@@ -266,7 +264,8 @@ def _run(bench: Bench, point: Point, at: int, act: object) -> tracing.Traced:
 
 
 def _victims(run: tracing.Traced, role: str) -> list[int]:
-    """The processes to kill, none while there is none; a process that waits for ever without one is ended."""
+    """The processes to kill, none if they don't exist yet; a process that would wait forever without one is
+    ended."""
     match role:
         case "monitor":
             found = [each for each in run.processes if each != run.main and _leads(each)]
@@ -280,7 +279,7 @@ def _victims(run: tracing.Traced, role: str) -> list[int]:
 
 
 def _leads(process: int) -> bool:
-    """Whether it has a process group of its own: of a launcher's processes only the monitor has."""
+    """Whether it has its own process group: of a launcher's processes only the monitor has one."""
     with contextlib.suppress(OSError):
         return os.getpgid(process) == process
     return False
@@ -315,7 +314,7 @@ def eventually_nothing(bench: Bench, within: float = GRACE) -> list[str]:
 
 
 def _end_all(bench: Bench) -> None:
-    """So that one fault isn't taken for many."""
+    """End all processes, so that one fault is not counted several times."""
     for pid in list(_descendants(os.getpid())):
         if bench._ours(pid):
             _kill([pid])

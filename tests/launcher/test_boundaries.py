@@ -32,7 +32,7 @@ def launcher(tmp_path: Path, program: Path) -> Path:
 
 
 def _has_threads(process: int) -> bool:
-    """As only the supervisor of connections has."""
+    """Whether it has threads: only the supervisor of connections has them."""
     return len(list(Path(f"/proc/{process}/task").iterdir())) > 1
 
 
@@ -54,7 +54,7 @@ def test_a_signal_while_the_run_ends_is_no_end_of_its_monitor(
         assert running.stderr is not None
         assert running.stdout.readline() == b"up\n"
         (monitor,) = (each for each in children(running.pid) if os.getpgid(each) == each)
-        own = Path(f"/proc/{running.pid}/comm").read_text()  # their `exe` is closed even to their user
+        own = Path(f"/proc/{running.pid}/comm").read_text()  # even their user cannot read their `exe`
         below = children(monitor)
         ours = [each for each in below if Path(f"/proc/{each}/comm").read_text() == own]
         (watch,) = (each for each in ours if not _has_threads(each))
@@ -72,7 +72,7 @@ def test_a_signal_while_the_run_ends_is_no_end_of_its_monitor(
 
 
 def _idle(process: int) -> bool:
-    """Nothing is pending for it, and it sleeps."""
+    """Whether no signal is pending for it, and it sleeps."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
     return fields["State"].startswith("S") and int(fields["ShdPnd"], 16) == 0
@@ -93,7 +93,8 @@ def test_who_ignores_the_end_of_children_gets_a_status(launcher: Path, environ: 
 def test_who_reads_no_errors_gets_the_status_of_a_refusal(
     launcher: Path, environ: dict[str, str], early: bool
 ) -> None:
-    """Before a monitor is there, and in the process that should have become bubblewrap."""
+    """This includes a refusal before the monitor starts, and one in the process that should become
+    bubblewrap."""
     if not early:
         bwrap = launcher.parent.parent / "bin/bwrap"
         bwrap.parent.mkdir()
@@ -111,7 +112,7 @@ def test_who_reads_no_errors_gets_the_status_of_a_refusal(
 
 
 def test_artifacts_that_are_replaced_meanwhile_are_not_used(launcher: Path, environ: dict[str, str]) -> None:
-    """Here while the launcher waits for the repository, after it has looked at them."""
+    """They are replaced while the launcher waits for the repository, after it has checked them."""
     project = launcher.parent.parent / "home/p/.git"
     args = launcher.with_name("args")
     with subprocess.Popen(
@@ -134,7 +135,7 @@ def test_artifacts_that_are_replaced_meanwhile_are_not_used(launcher: Path, envi
 
 
 def _waits_for_the_lock(process: int, project: Path) -> bool:
-    """It has opened the project, which is the last thing that it opens before."""
+    """Whether it has opened the project, the last file that it opens before the lock."""
     found = []
     for each in Path(f"/proc/{process}/fd").iterdir():
         with contextlib.suppress(OSError):
@@ -155,7 +156,7 @@ def test_a_program_that_a_link_leads_to_where_somebody_inside_can_write(tmp_path
 
 
 def test_only_a_socket_is_the_bridge_s_channel(tmp_path: Path, driver: Path, environ: dict[str, str]) -> None:
-    """A directory as the channel would open the whole host."""
+    """A directory as the channel would give access to the whole host."""
     script = 'exec 77<..; exec "$@"'
     words = (f"directory={tmp_path}", "shims.loopback=yes", "channel=77", "descriptors")
     ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""Files that the host makes at a denied name during a run, and retargeted links that lead to one.
+"""Files that the host makes at a denied name during a run, and links that are retargeted to one.
 
 Tests of launcher/source/watch_denied.c.
 """
@@ -22,10 +22,10 @@ from support.launchers import launcher_of
 pytestmark = pytest.mark.needs("bwrap", "cc")
 
 SETTLED = 1.0
-"""Seconds after which what was made is hidden; measured are milliseconds."""
+"""Seconds until a new file is hidden; it usually takes milliseconds."""
 
 OTHER = 65534 if os.geteuid() == 0 else None
-"""Another user to run it as, as root is denied nothing by modes."""
+"""Another user for the run, because modes deny root nothing."""
 
 READS = """
 echo started; read go
@@ -49,7 +49,7 @@ Run = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def run(home: Path, program: Path, environ: dict[str, str]) -> Iterator[Run]:
-    """Starts a sandbox that reads these files when it is let go; it has started."""
+    """Start a sandbox, which reads these files on a signal; return when it has started."""
     begun: list[subprocess.Popen[str]] = []
 
     def start(deny: str, *files: str, user: int | None = None) -> subprocess.Popen[str]:
@@ -78,7 +78,7 @@ def run(home: Path, program: Path, environ: dict[str, str]) -> Iterator[Run]:
 
 
 def read_inside(child: subprocess.Popen[str]) -> str:
-    """The content that the sandbox read; it was not ended."""
+    """The content that the sandbox read, if it was not ended."""
     time.sleep(SETTLED)
     said = child.communicate("go\n", timeout=WAIT)[0]
     assert child.returncode in (0, 1), said
@@ -105,7 +105,7 @@ def test_a_denied_file_whose_directories_are_made_with_it(home: Path, run: Run) 
 
 
 def test_a_denied_file_in_a_directory_that_cannot_be_read(home: Path, run: Run) -> None:
-    """Names in it can be reached, and inotify(7) refuses to watch it."""
+    """Its entries can be reached, and inotify(7) refuses to watch it."""
     (home / "closed").mkdir(0o311)
     child = run("~/closed/key", "closed/key", "closed/other", user=OTHER)
     (home / "closed/key").write_text("SECRET")
@@ -152,7 +152,7 @@ def test_a_denied_file_that_is_made_again_and_again(home: Path, run: Run) -> Non
     (home / ".netrc").write_text("SECRET")
     os.link(home / ".netrc", home / "again")
     (home / ".netrc").unlink()
-    (home / "again").rename(home / ".netrc")  # the same file, and what lay on it has gone
+    (home / "again").rename(home / ".netrc")  # the same file, without the mount that covered it
     assert "SECRET" not in read_inside(child)
 
 
@@ -181,7 +181,7 @@ def test_a_link_to_a_denied_directory_that_is_pointed_elsewhere(home: Path, run:
 
 
 def test_a_link_above_a_denied_name_that_is_pointed_elsewhere(home: Path, run: Run) -> None:
-    """At first, nothing is at the link's new target."""
+    """At first, the link's new target does not exist."""
     for name in ("one", "two"):
         (home / "dot" / name).mkdir(parents=True)
     (home / "dot/one/token").write_text("SECRET")

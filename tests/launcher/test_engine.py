@@ -1,4 +1,4 @@
-"""The launcher of Docker and Podman: whoever is killed, and when, no container stays.
+"""The launcher of Docker and Podman: no container stays, whichever process is killed, and when.
 
 Tests of launcher/source/engine.c.
 """
@@ -54,7 +54,8 @@ def _environment(host: EngineHost, tmp_path: Path) -> dict[str, str]:
 
 
 def _named(launcher: int, role: str) -> list[int]:
-    """The launcher, its monitor, or the engine's client, the monitor's child with another program."""
+    """The launcher, its monitor, or the engine's client, which is the monitor's child with another
+    program."""
     if role == "launcher":
         return [launcher]
     monitors = children_of(launcher)
@@ -76,7 +77,7 @@ def _named(launcher: int, role: str) -> list[int]:
 def test_whoever_is_killed(
     host: EngineHost, launch: str, tmp_path: Path, role: str, delay: float | None
 ) -> None:
-    """Also while the container is being made; and the next run succeeds."""
+    """This includes the creation of the container; and the next run succeeds."""
     environment = _environment(host, tmp_path)
     before = sorted(path.name for path in (tmp_path / "home" / "p").rglob("*"))
     with process.start(launch, "sh", "-c", "echo up; exec sleep 250", env=environment) as running:
@@ -100,7 +101,7 @@ def test_whoever_is_killed(
 def test_a_container_of_a_killed_run_creates_nothing_later(
     host: EngineHost, launch: str, tmp_path: Path
 ) -> None:
-    """The next run in the project leaves the files that keep it from that, as long as it goes on.
+    """The next run in the project keeps the files that prevent this while the container runs.
 
     Podman's container without root ends with them.
     """
@@ -139,7 +140,7 @@ def test_a_container_of_a_killed_run_creates_nothing_later(
 def test_a_container_that_is_not_removed_creates_nothing_later(
     host: EngineHost, launch: str, tmp_path: Path
 ) -> None:
-    """The end of its own run, and the next run in the project, leave what keeps it from that.
+    """Neither the end of its own run nor the next run in the project removes the files that prevent this.
 
     Podman's container is below the monitor, which kills it.
     """
@@ -216,7 +217,7 @@ def test_no_name_makes_an_image_ours(host: EngineHost, tmp_path: Path) -> None:
 
 
 def test_only_the_run_is_asked_for(host: EngineHost, launch: str, tmp_path: Path) -> None:
-    """Without an error, the engine's client is started once; Podman's twice, for the annotations."""
+    """Without an error, the engine's client is started once; Podman's twice, to read the annotations."""
     programs, said = tmp_path / "bin", tmp_path / "said"
     programs.mkdir()
     client = programs / host.name
@@ -232,7 +233,7 @@ def test_only_the_run_is_asked_for(host: EngineHost, launch: str, tmp_path: Path
 
 
 def test_the_hosts_authorities_lie_over_the_images(host: EngineHost, tmp_path: Path) -> None:
-    """In each place that an image may have, read-only, without the key that was in the same file."""
+    """They cover each path that an image may have, read-only, without the key from the same file."""
     project, own = tmp_path / "home" / "p", tmp_path / "own.pem"
     project.mkdir(parents=True)
     (tmp_path / "run").mkdir(mode=0o700)

@@ -1,4 +1,4 @@
-"""The files over those of an image: the host's CA certificates, Java's key store, and names of hosts.
+"""The files over those of an image: the host's CA certificates, Java's key store, and host names.
 
 Tests of launcher/source/authorities.c: CA certificates.
 Tests of launcher/source/imagefiles.c: /etc/hosts and other files over an image's.
@@ -46,7 +46,7 @@ def pem(text: str | bytes, label: str = "CERTIFICATE") -> str:
 
 
 def trusted_by_java(store: bytes) -> list[bytes]:
-    """The certificates in a key store, as OpenJDK's JavaKeyStore reads it. Its digest has to be right."""
+    """The certificates in a key store, as OpenJDK's JavaKeyStore reads it. Its digest must be correct."""
     sealed = "changeit".encode("utf-16-be") + b"Mighty Aphrodite" + store[:-20]
     assert store[-20:] == hashlib.sha1(sealed).digest()
     mark, version, count = struct.unpack_from(">III", store)
@@ -69,7 +69,7 @@ ONE, OTHER, KEY = pem("one"), pem("other"), pem("secret", "PRIVATE KEY")
 
 @dataclass
 class Started:
-    """A launcher with a runtime of ours, which keeps the bundle of its run."""
+    """A launcher with a runtime of the test, which keeps the bundle of its run."""
 
     scratch: Path
     environment: dict[str, str] = field(default_factory=dict)
@@ -139,7 +139,7 @@ def make(tmp_path: Path) -> Make:
 
 @pytest.mark.parametrize("method", ["oci", "gvisor"])
 def test_the_hosts_certificates_and_nothing_else_are_taken_along(make: Make, method: str) -> None:
-    """Also where their file has a key in it; the image's file itself is not touched."""
+    """This also holds if their file contains a key; the image's own file is not changed."""
     started = make("network: {mode: host}\n", method)
     (started.image / BUNDLE).write_text("the image's\n")
     own = started.scratch / "own.pem"
@@ -180,7 +180,7 @@ def test_an_image_without_a_bundle_gets_one(make: Make) -> None:
 
 @pytest.mark.parametrize("method", ["oci", "gvisor"])
 def test_java_gets_them_in_its_own_form(make: Make, method: str, tmp_path: Path) -> None:
-    """Read-only, where the image has a store for it, through links that lead to what is in the image."""
+    """The store is read-only, lies where the image has one, and is found through links of the image."""
     der = [b"0\x03abc", b"0\x81\x80" + bytes(128)]
     own = tmp_path / "own.pem"
     own.write_text(f"{pem(der[0])}{KEY}{pem(der[1])}{ONE}")
@@ -240,7 +240,7 @@ def test_what_the_policy_sets_stays(make: Make) -> None:
 
 
 def _refused(started: Started, path: Path) -> str:
-    """The reason to refuse a bundle; that of the system, if there is one, is used in its place."""
+    """The reason to refuse a bundle; the system's bundle, if there is one, is used instead."""
     laid, _, _ = started.trusted(SSL_CERT_FILE=str(path))
     assert all(ONE not in content for content in laid.values())
     assert started.said.startswith("sandbox: SSL_CERT_FILE is not passed: ")
@@ -248,7 +248,7 @@ def _refused(started: Started, path: Path) -> str:
 
 
 def test_who_is_inside_does_not_choose_whom_to_trust(make: Make) -> None:
-    """Neither by a file in the project, nor by a link of the host's that leads there."""
+    """Neither a file in the project nor a link of the host to it adds a trusted certificate."""
     started = make("network: {mode: host}\nfilesystem: {write: [$PROJECT]}\n")
     inside = started.scratch / "home/p/own.pem"
     inside.write_text(ONE)
@@ -318,11 +318,11 @@ SEQUENCES: Sequence[tuple[bytes, bytes]] = (
     (b"0\x7f" + bytes(127), b"0\x7f" + bytes(127)),
     (b"0\x82\x01\x00" + bytes(256), b"0\x82\x01\x00" + bytes(256)),
     (b"0\x83\x00\x01\x00" + bytes(256), b"0\x83\x00\x01\x00" + bytes(256)),
-    (b"0\x01abc", b"0\x01a"),  # what is behind it is not the certificate's
+    (b"0\x01abc", b"0\x01a"),  # bytes after it don't belong to the certificate
     (b"0\x02a", b""),
     (b"0", b""),
     (b"", b""),
-    (b"0\x80\x00\x00", b""),  # DER has no length that is not told
+    (b"0\x80\x00\x00", b""),  # DER has no indefinite length
     (b"0\x82\x01", b""),
     (b"0\x84\x00\x00\x00\x01a", b""),
     (b"0\xff" + bytes(300), b""),
@@ -332,7 +332,7 @@ SEQUENCES: Sequence[tuple[bytes, bytes]] = (
 
 
 def test_what_is_no_certificate_is_not_in_javas_store() -> None:
-    """Else Java would read none of them."""
+    """Otherwise Java would read none of them."""
     right = b"0\x03abc"
     stores = [trusted_by_java(java_store(f"{KEY}{pem(given)}{pem(right)}")) for given, _ in SEQUENCES]
     assert stores == [[kept, right] if kept else [right] for _, kept in SEQUENCES]
@@ -371,7 +371,7 @@ def test_names_of_hosts_are_the_sandboxs_own(make: Make, method: str) -> None:
 
 @pytest.mark.parametrize("method", ["oci", "gvisor"])
 def test_in_the_hosts_network_names_are_the_hosts(make: Make, method: str) -> None:
-    """A link there, as systemd-resolved makes it, is followed; one in the image never is."""
+    """A link on the host, as systemd-resolved makes it, is followed; a link in the image never is."""
     started = make("network: {mode: host}\n", method)
     (started.image / "etc/hosts").write_text("")
     (started.image / "etc/resolv.conf").symlink_to("hosts")

@@ -1,4 +1,5 @@
-"""Nothing of a run remains, whichever of its processes is killed (SIGKILL), and when; many runs at once.
+"""Nothing of a run remains, whichever of its processes is killed (SIGKILL), and when; also with many runs at
+once.
 
 Tests of launcher/source/monitor.c.
 """
@@ -26,7 +27,7 @@ METHODS = [
     pytest.param("docker", marks=[THOROUGHLY, pytest.mark.needs("docker", "busybox")]),
     pytest.param("podman", marks=[THOROUGHLY, pytest.mark.needs("podman", "runc", "busybox")]),
 ]
-"""`test_runtime.py` and `test_engine.py` try a few points of the others in the normal suite."""
+"""`test_runtime.py` and `test_engine.py` try a few points of the other methods in the normal suite."""
 
 
 def _finds_no_fault(*words: str) -> None:

@@ -1,4 +1,4 @@
-"""The launcher's plan: what Python writes is what C reads; a wrong byte is refused with its field's name.
+"""The launcher's plan: C reads the fields that Python wrote; a wrong byte is refused with its field's name.
 
 Tests of launcher/plan.py.
 Tests of launcher/source/document.c: unknown fields and other versions.

@@ -1,4 +1,4 @@
-"""The command never starts without its sandbox, 125 instead: what a launcher checks before a start.
+"""The command never starts without its sandbox, with 125 instead: the launcher's checks before a start.
 
 Tests of launcher/source/check.c.
 Tests of launcher/source/environment.c: the values of variables (choose_environment).
@@ -42,7 +42,7 @@ def test_digests(tmp_path: Path, drive: Drive, length: int) -> None:
 def test_all_that_is_open_besides_is_closed(
     tmp_path: Path, driver: Path, environ: dict[str, str], fields: tuple[str, ...]
 ) -> None:
-    """The bridge's channel, which stays, too: by what is executed."""
+    """So is the bridge's channel, although it stays open until the command is executed."""
     script = 'exec 5<.. 9<.. 200<..; exec "$@"'
     ours, other = socket.socketpair()
     channel = (f"channel={ours.fileno()}",)
@@ -79,7 +79,7 @@ def test_a_directory_as_a_standard_descriptor(driver: Path, environ: dict[str, s
 def test_a_limit_of_open_files_that_is_too_low(
     driver: Path, environ: dict[str, str], limit: int, status: int
 ) -> None:
-    """Descriptors have fixed numbers: the kernel would say "Invalid argument" of one that is beyond."""
+    """Descriptors have fixed numbers: for one beyond the limit, the kernel would say "Invalid argument"."""
     ended = subprocess.run(
         ["bash", "-c", f'ulimit -n {limit}; exec "$0" descriptors', driver],
         capture_output=True,
@@ -112,7 +112,7 @@ def test_programs_come_from_where_nobody_inside_can_write(tmp_path: Path, drive:
 
 
 def test_no_program_comes_from_below_a_project(tmp_path: Path, drive: Drive) -> None:
-    """A sandbox of that project may have written it, and so may one that made what a link leads to."""
+    """A sandbox of that project may have written it; the same holds for the target of a link."""
     for name in ("other/.venv/bin", "good", "linked"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "other" / "sandbox.yaml").symlink_to("nowhere")
@@ -328,7 +328,7 @@ def test_a_deep_tree_is_removed(tmp_path: Path, drive: Drive) -> None:
 
 
 def test_the_number_of_a_helper_that_has_ended_is_no_helper_s(driver: Path, environ: dict[str, str]) -> None:
-    """Programs inside can get it: the memory of a helper, and of what it starts, does not count."""
+    """Programs inside can get this number: the memory of a helper, and of its children, does not count."""
     apart = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
     ended = subprocess.run(
         [*apart, driver, "number"], capture_output=True, text=True, timeout=WAIT, env=environ, check=False

@@ -47,7 +47,7 @@ def record(kind: bytes = b"read", target: bytes = b"/a", source: bytes = b"/b", 
 
 
 def found() -> list[bytes]:
-    """The inputs of FOUND, each behind its length, as the harness reads them."""
+    """The inputs of FOUND, each after its length, as the harness reads them."""
     content = io.BytesIO(lzma.decompress(FOUND.read_bytes()))
     return [content.read(int.from_bytes(head, "little")) for head in iter(lambda: content.read(4), b"")]
 
@@ -84,7 +84,7 @@ def test_what_is_seen_at_a_path(harness: Path) -> None:
 
 
 def message(kind: int, body: bytes = b"", sequence: int = 1, flags: int = 2) -> bytes:
-    """A message of netlink(7), at its place in a datagram."""
+    """A message of netlink(7), at its offset in a datagram."""
     whole = struct.pack("=IHHII", 16 + len(body), kind, flags, sequence, 0) + body
     return whole + b"\0" * (-len(whole) % 4)
 
@@ -94,7 +94,7 @@ def attribute(kind: int, body: bytes) -> bytes:
 
 
 def bound(device: int, inode: int) -> bytes:
-    """A socket of unix_diag: a name (0), and the file that it is bound to (1)."""
+    """A socket of unix_diag: a name (0), and the file to which it is bound (1)."""
     own = struct.pack("=BBBBIII", 1, 1, 10, 0, 77, 0, 0)
     return message(20, own + attribute(0, b"/a") + attribute(1, struct.pack("=II", inode, device)))
 
@@ -145,7 +145,8 @@ def _call(audit: int, number: int, *arguments: int) -> bytes:
 @pytest.mark.needs("cc")
 @pytest.mark.parametrize("name", ["default", "strict", "build"])
 def test_a_filter_answers_as_the_evaluator_says(harness: Path, name: str) -> None:
-    """For each call that there is, with arguments of which some are granted; another interpreter compares."""
+    """For each system call, with arguments of which some are granted; the reference is another
+    interpreter."""
     raw = compile_profile(own_unix(profile(name).expand(arch=("amd64",))), arch="amd64")
     program = read_program(raw, file="filter")
     values = (0, 1, 2, 3, 10, 16, 0x10000000, 0x20000, 0x541C, 0xFFFFFFFF, 1 << 40)
@@ -176,7 +177,7 @@ def test_filters_that_are_not_known(harness: Path) -> None:
         b"",
         end[:-1],
         instruction(0x20, 0),  # without an end
-        instruction(0x20, 64) + end,  # behind the call
+        instruction(0x20, 64) + end,  # after the call's data
         instruction(0x20, 2) + end,  # between words
         instruction(0x05, 1) + end,
         instruction(0x15, 1, 0, 1) + end,
@@ -196,7 +197,7 @@ def frame(kind: bytes, *numbers: int, body: bytes = b"") -> bytes:
 
 
 def test_each_frame_of_the_line_has_its_own_letter() -> None:
-    """A compiler does not notice two meanings of a letter in two functions."""
+    """A compiler does not notice that a letter has two meanings in two functions."""
     source = (LAUNCH.source / "line.h").read_text().partition("enum frame {")[2].partition("};")[0]
     letters = re.findall(r"= '(.)'", source)
     assert len(letters) == len(set(letters)) > 30
@@ -209,8 +210,8 @@ AHEAD = 1 << 15
 
 @pytest.mark.needs("cc")
 def test_connections_of_a_kernel_that_was_taken_over(harness: Path) -> None:
-    """The number of accepted frames, of which the last may break the rules; the kernel's own numbers are
-    odd."""
+    """The number of accepted frames, of which the last may break the rules; the kernel chooses odd
+    numbers."""
     begun, later = frame(BEGIN, 1, THERE), frame(BEGIN, 1, LATER)
     right = {
         frame(BEGIN, 255, THERE): 1,
@@ -254,7 +255,8 @@ def test_connections_of_a_kernel_that_was_taken_over(harness: Path) -> None:
 
 @pytest.mark.needs("cc")
 def test_what_a_kernel_that_was_taken_over_says_to_the_relay(harness: Path) -> None:
-    """It is told no more than it is due, whatever that says: the harness looks at each count."""
+    """The relay sends no more than the kernel may receive, whatever it claims: the harness checks each
+    count."""
     most = 1 << 31
     told = {
         b"": "nothing",
@@ -267,7 +269,7 @@ def test_what_a_kernel_that_was_taken_over_says_to_the_relay(harness: Path) -> N
         frame(b"R") + frame(b"Z") * 9: "ready",
         frame(b"R") + frame(b"X", 3) + b"\xff" * 9: "ended",
         frame(b"M", body=b"\x1b[2Jno"): "refused",
-        frame(b"i", body=b"x"): "refused",  # what only the relay says
+        frame(b"i", body=b"x"): "refused",  # only the relay sends this
         frame(b"B", 0, 0, 4096, 1): "refused",
         b"O" + struct.pack("<I", (1 << 21) + 1): "refused",
         frame(BEGIN, 1, THERE) + frame(CLOSE, 1): "nothing",
@@ -315,7 +317,7 @@ def test_hostile_bytes(harness: Path, name: str) -> None:
 
 @pytest.mark.needs("cc")
 def test_what_a_fuzzer_found(harness: Path) -> None:
-    """The inputs from hours of libFuzzer that reach more of the code."""
+    """The inputs that reached more of the code in hours of libFuzzer."""
     inputs = found()
     assert len(fed(harness, inputs)) == len(inputs) > 500
 

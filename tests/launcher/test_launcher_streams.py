@@ -1,4 +1,4 @@
-"""The process that copies between the command's pipes and what the launcher was given.
+"""The process that copies between the command's pipes and the launcher's own streams.
 
 Tests of launcher/source/streams.c.
 """
@@ -26,7 +26,7 @@ Shell = Callable[..., str]
 
 @pytest.fixture
 def shell(driver: Path, environ: dict[str, str], tmp_path: Path) -> Shell:
-    """A script in which `L` runs a command through the launcher's pipes; what it says."""
+    """A script in which `L` runs a command through the launcher's pipes; its output."""
 
     def run(script: str, *, errors: bool = False) -> str:
         ended = subprocess.run(
@@ -46,7 +46,7 @@ def shell(driver: Path, environ: dict[str, str], tmp_path: Path) -> Shell:
 
 
 def test_kinds(shell: Shell, tmp_path: Path) -> None:
-    """Files are pipes inside; pipes and sockets are what they are, and so is /dev/null, but for root."""
+    """Files are pipes inside; pipes, sockets and /dev/null stay, but root's /dev/null does not."""
     nothing = "pipe" if os.geteuid() == 0 else "/dev/null"
     (tmp_path / "in").write_text("x")
     look = "L sh -c 'for i in 0 1 2; do a=$(readlink /proc/$$/fd/$i); echo $a >&9; done' 9>kinds"
@@ -60,7 +60,7 @@ def test_kinds(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_only_a_connected_unix_socket_is_passed(driver: Path, environ: dict[str, str]) -> None:
-    """Others reach the network that they were made in: each datagram has an address of its own."""
+    """Other sockets reach the network of their origin: each datagram has its own address."""
     unix, other = socket.socketpair()
     listening = socket.create_server(("127.0.0.1", 0))
     tcp = socket.create_connection(listening.getsockname())
@@ -131,7 +131,7 @@ def test_a_process_that_goes_on_writing_holds_nobody_up(shell: Shell, tmp_path: 
 def test_the_copier_ends_with_its_launcher(
     shell: Shell, tmp_path: Path, driver: Path, environ: dict[str, str]
 ) -> None:
-    """Killed; what the command wrote is there."""
+    """The launcher is killed; the file has the command's output."""
     script = (
         f"exec {driver} keys relay run -- sh -c 'echo up; sleep 0.3; echo last; exec sleep 1' </dev/zero >out"
     )

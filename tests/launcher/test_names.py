@@ -1,4 +1,4 @@
-"""Names inside: what the resolver answers to anybody's bytes, and what a policy makes of it.
+"""Names inside: the resolver's answers to any bytes, and the effect of a policy.
 
 Tests of launcher/source/dns.c.
 Tests of render/hostnames.py.
@@ -66,7 +66,7 @@ ANSWERS = [
     (question("nota.example"), "-", reply("nota.example", A, NOBODY)),
     (question("a.example.evil"), "-", reply("a.example.evil", A, NOBODY)),
     (question("a.example", more=b"x" * 40), "a.example", reply("a.example", A, FINE, "127.77.0.1")),
-    # What is no question, or none that is answered
+    # Not a question, or one without an answer
     (question("a.example", flags=0x8100), "-", ""),
     (question("a.example", flags=0x2900), "-", ""),
     (question("a.example", count=0), "-", ""),
@@ -102,11 +102,11 @@ PROXIED = "network: {mode: proxy, allow: [a.example, '*.b.example:8443', 'c.exam
 
 @pytest.mark.parametrize("method", METHODS)
 def test_listed_names_are_resolved_behind_a_proxy(method: str) -> None:
-    """On the ports that no program inside can take, but for those that lead elsewhere."""
+    """Names resolve for ports that no program inside can take, except for exposed ports."""
     plan, made = _rendered(method, PROXIED + "expose: [80]}\n")
     assert plan.names.patterns == ("a.example", "*.b.example", "c.example")
     assert plan.names.ports == ("22", "443")
-    if method in ("docker", "podman"):  # whose launcher finds out first whether it can enter the network
+    if method in ("docker", "podman"):  # their launcher finds out first whether it can enter the network
         assert made["resolv.conf"].content == b"# Names do not resolve here.\n"
     else:
         assert made["resolv.conf"].content == b"nameserver 127.0.0.1\n"
@@ -137,7 +137,7 @@ def test_elsewhere_no_name_is(method: str, text: str) -> None:
 
 
 def test_under_bwrap_the_file_has_to_be_there() -> None:
-    """If it is a link into a hidden directory, or is missing, names stay as they were."""
+    """If it is missing, or a link into a hidden directory, names stay unchanged."""
     gone = {path: entry for path, entry in FACTS.entries.items() if path != "/etc/resolv.conf"}
     link = {**gone, "/etc/resolv.conf": HostEntry("symlink", "/run/other/resolv.conf")}
     link |= {"/run/other": HostEntry("directory"), "/run/other/resolv.conf": HostEntry("file")}

@@ -1,4 +1,4 @@
-"""Placeholders: what lies in a project while something runs there, and nothing afterwards or elsewhere.
+"""Placeholders: files in a project while a run needs them, and nowhere else or afterwards.
 
 Tests of launcher/source/placeholders.c.
 """
@@ -34,7 +34,7 @@ int mkdirat(int directory, const char *name, mode_t mode)
     return ((int (*)(int, const char *, mode_t))dlsym(RTLD_NEXT, "mkdirat"))(directory, name, 0755);
 }
 """
-"""A file system that keeps no modes."""
+"""A file system without modes."""
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_no_link_leads_to_where_one_is_made(
 def test_no_link_leads_to_where_one_is_removed(
     project: Path, words: list[str], start: Start, tmp_path: Path, replaced: str
 ) -> None:
-    """Another owner of the directories may replace them: a link's target looks the same, and stays."""
+    """Another owner of the directories may replace them: the link's target looks the same, and stays."""
     before = _tree(project)
     running = start(*words, *SET_UP, "wait", "remove")
     made = _tree(project)
@@ -127,7 +127,7 @@ def test_no_link_leads_to_where_one_is_removed(
 
 
 def test_a_copy_is_removed_where_it_lies(project: Path, words: list[str], drive: Drive, start: Start) -> None:
-    """The control: in the place of what was killed, others remove what looks the same."""
+    """The control: after a run was killed, another process removes its placeholders at their paths."""
     before = _tree(project)
     running = start(*words, *SET_UP, "wait")
     running.kill()
@@ -238,7 +238,7 @@ def test_what_only_looks_like_one_stays(
         make()
     running = start(*words, *SET_UP, "wait", "remove")
     if when == "meanwhile":
-        path.rename(project / "moved")  # its number is not given away again
+        path.rename(project / "moved")  # its inode number is not reused
         make()
     own = path.lstat().st_ino
     assert _end(running) == "removed\n"
@@ -315,7 +315,7 @@ def test_where_it_can_not_be_written(
 def test_where_modes_are_not_kept_they_go_too(
     project: Path, words: list[str], start: Start, environ: dict[str, str], tmp_path: Path
 ) -> None:
-    """And an empty directory that somebody made meanwhile stays."""
+    """An empty directory that a user made meanwhile stays."""
     (tmp_path / "u.c").write_text(UNCHANGED)
     library = tmp_path / "unchanged.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "u.c"], check=True, timeout=WAIT)
@@ -354,7 +354,7 @@ WATCHED = 0x3C6
 
 @contextlib.contextmanager
 def _watched(folder: Path) -> Iterator[Callable[[], list[int]]]:
-    """Gives what has happened in a directory."""
+    """Yield the events of a directory."""
     libc = ctypes.CDLL(None)
     descriptor = libc.inotify_init1(os.O_NONBLOCK)
     assert libc.inotify_add_watch(descriptor, os.fsencode(folder), WATCHED) > 0
@@ -397,7 +397,7 @@ def test_without_any_nothing_is_locked(project: Path, drive: Drive) -> None:
 def test_a_list_of_somebody_else_is_no_way_out(
     project: Path, words: list[str], start: Start, tmp_path: Path
 ) -> None:
-    """For any content: nothing is removed but a placeholder."""
+    """Whatever the list contains, only placeholders are removed."""
     running = start(*words, *SET_UP, "wait", "remove")
     (name,) = (tmp_path / "state/sandwright/placeholders").glob("*-*")
     (tmp_path / "victim").mkdir()

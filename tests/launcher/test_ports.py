@@ -1,4 +1,4 @@
-"""Ports between the host's loopback and the sandbox's: each that is listed, and no other.
+"""Ports between the host's loopback and the sandbox's: each listed one, and no other.
 
 Tests of launcher/source/ports.c.
 Tests of launcher/source/relay.c.
@@ -155,7 +155,7 @@ def test_a_port_that_another_run_exposes_is_left_to_it(place: PortsPlace) -> Non
     "place", [pytest.param("docker as a user", marks=pytest.mark.needs("docker", "busybox"))], indirect=True
 )
 def test_docker_without_root_starts_nothing(place: PortsPlace) -> None:
-    """The network of its containers is root's, and cannot be entered."""
+    """The network of its containers belongs to root, and cannot be entered."""
     found = place.run(f"mode: none, expose: [{free_port()}]", "true")
     said = "sandbox: network.expose needs to enter the container's network: root, with Docker\n"
     assert (found.returncode, found.stdout, found.stderr) == (125, "", said)
@@ -169,7 +169,7 @@ def test_the_port_is_free_when_the_run_was_killed(place: PortsPlace, role: str) 
         until(lambda: ask("127.0.0.1", port), "the server is there")
         monitors = children_of(running.pid)
         if role == "both":
-            running.send_signal(signal.SIGSTOP)  # so that neither sees the other's end, and ends itself
+            running.send_signal(signal.SIGSTOP)  # so that neither sees the other's end and exits
         for process_ in {"launcher": [], "monitor": monitors, "both": monitors}[role]:
             os.kill(process_, signal.SIGKILL)
         if role != "monitor":
@@ -188,7 +188,7 @@ def _is_free(port: int) -> bool:
 
 @pytest.mark.parametrize("place", [BWRAP], indirect=True)
 def test_what_is_carried_is_what_was_sent(place: PortsPlace) -> None:
-    """Both ways, at once, in many connections, with ends that close one direction first."""
+    """Bytes go both ways, at once, in many connections, of which some close one direction first."""
     port = free_port()
     sent = [random.randbytes(1 + 300_000 * index) for index in range(12)]
     echo = f"{sys.executable} -c '{ECHO}' {port} & wait"
@@ -226,7 +226,7 @@ def _echoed(port: int, sent: bytes) -> bytes:
 
 @pytest.mark.parametrize("place", [BWRAP], indirect=True)
 def test_a_failure_is_told_on_the_other_side(place: PortsPlace) -> None:
-    """Without a server inside, the client gets a reset: no silence, and no end as after an answer."""
+    """Without a server inside, the client gets a reset, not silence or an ordinary end."""
     port = free_port()
     with (
         place.running(f"mode: none, expose: [{port}]", "sleep 100 & wait"),

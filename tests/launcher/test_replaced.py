@@ -31,7 +31,7 @@ def home() -> Iterator[Path]:
 def test_a_hidden_file_that_the_host_replaces_while_a_run_starts(
     home: Path, program: Path, environ: dict[str, str]
 ) -> None:
-    """It is hidden again before the command is let go: no run is refused, and none is ended."""
+    """The file is hidden again before the command starts: no run is refused, and none is ended."""
     (home / "p/.git").mkdir(parents=True)
     (home / "kept").mkdir()
     (home / "kept/key").write_text("secret")
@@ -57,7 +57,7 @@ def test_a_hidden_file_that_the_host_replaces_while_a_run_starts(
     finally:
         done.set()
         thread.join()
-    # bubblewrap itself may fail, and is started once more: at most three times.
+    # bubblewrap itself may fail, and is then restarted at most three times.
     assert [each.returncode for each in ended if b"bwrap:" not in each.stderr] == [3] * sum(
         b"bwrap:" not in each.stderr for each in ended
     )

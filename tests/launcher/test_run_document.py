@@ -1,4 +1,4 @@
-"""The run document, and what the launcher becomes at its end: a program that the document names.
+"""The run document, and the program in it that the launcher executes at its end.
 
 Tests of launcher/run_document.py.
 Tests of launcher/source/finish.c: the program that the launcher executes at its end.
@@ -29,7 +29,7 @@ SHOW = 'echo "$@"; env; exit "$1"'
 
 @pytest.fixture
 def launcher(tmp_path: Path) -> Path:
-    """The launcher, without a plan: it refuses."""
+    """The launcher without a plan, which it refuses."""
     folder = tmp_path / "out"
     folder.mkdir()
     return Path(shutil.copy(LAUNCH.path(f"linux/{MACHINES[platform.machine()]}"), folder / "launch"))

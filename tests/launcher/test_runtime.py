@@ -1,4 +1,4 @@
-"""The launcher of OCI runtimes: what a runtime gets, what its end becomes, what is left of who is killed.
+"""The launcher of OCI runtimes: a runtime's input, the status of its end, and leftovers after a kill.
 
 Tests of launcher/source/bundle.c: the bundle of a run.
 Tests of launcher/source/runtime.c.
@@ -67,7 +67,7 @@ class Launcher:
     scratch: Path
     environment: dict[str, str] = field(default_factory=dict)
     mark: str = field(default_factory=lambda: str(random.randrange(10**8, 10**9)))
-    """For how many seconds the command sleeps: no other test's does so."""
+    """The number of seconds for which the command sleeps: it is unique among tests."""
 
     @property
     def folder(self) -> Path:
@@ -213,7 +213,8 @@ def test_the_configuration_is_as_rendered_but_for_what_a_run_brings(method: str,
     ),
 )
 def test_what_a_runtime_would_change_is_refused(method: str, name: str, raw: bytes, make: Make) -> None:
-    """Its configuration is JSON: another byte would become a replacement character: another name."""
+    """The configuration is JSON: any other byte would become a replacement character, and thus another
+    name."""
     launcher = make(method, "environment: {pass: [ODD]}\n")
     launcher.fake()
     text = os.fsdecode(raw)
@@ -232,7 +233,7 @@ def test_what_a_runtime_would_change_is_refused(method: str, name: str, raw: byt
     covering(["", pytest.param("resources: {memory: 1GiB}\n", marks=needs_groups)], ["{}", "{A: b}"]),
 )
 def test_every_form_of_a_configuration_stays_json(limits: str, variables: str, make: Make) -> None:
-    """With and without a cgroup, variables of the policy, and variables that are passed on."""
+    """With and without a cgroup, variables of the policy, and variables that are passed through."""
     launcher = make("oci", f"{limits}environment: {{pass: [LC_A, PATH], set: {variables}}}\n")
     launcher.fake()
     own = launcher.template()["process"]["env"]
@@ -403,11 +404,11 @@ def test_there_is_no_image(make: Make) -> None:
         assert f"{given or launcher.folder / 'rootfs'} does not exist: set SANDWRIGHT_ROOTFS" in ended.stderr
 
 
-# ---- with the runtimes themselves
+# ---- with the real runtimes
 
 
 def _with_var(launcher: Launcher) -> Path:
-    """An image with something in /var, and a rendered place in /var/lib that it lacks."""
+    """An image with a file in /var, and a rendered path in /var/lib that it lacks."""
     image = launcher.scratch / "image"
     (image / "var" / "lib" / "dpkg").mkdir(parents=True)
     (image / "var" / "log").mkdir()
@@ -499,7 +500,7 @@ def _words_in(group: Path) -> list[str]:
 
 
 def _of(launcher: Launcher) -> list[int]:
-    """The processes that have the run's directory, or the command's mark, among their words."""
+    """The processes with the run's directory, or the command's mark, among their arguments."""
     return [*naming(str(launcher.scratch)), *naming(launcher.mark)]
 
 
@@ -550,7 +551,7 @@ def test_who_is_killed_while_it_starts(who: str, delay: int, started: Launcher) 
     ids=str,
 )
 def test_a_signal_ends_who_does_not_care(number: signal.Signals, started: Launcher) -> None:
-    """By a number of the launcher, and by the group, as a terminal sends it."""
+    """The launcher gets the signal by its number, or with its group, as from a terminal."""
     for send in (os.kill, os.killpg):
         running = started.start("sh", "-c", f"echo up; exec sleep {started.mark}")
         send(running.pid, number)
@@ -575,14 +576,14 @@ def test_a_signal_reaches_the_command_once(started: Launcher) -> None:
 def test_the_directory_of_a_container_that_goes_on_stays(
     fault: str, started: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Later runs know of the container by it alone: the next one removed what kept .envrc from being written.
+    """Later runs find the container by it alone: the next one removed the file that protected .envrc.
 
     gVisor's container ends with its launcher (PR_SET_PDEATHSIG).
     """
     project = started.scratch / "home" / "p"
     loop = "while :; do echo x > .envrc; mkdir .husky; sleep 0.1; done 2>/dev/null"
     running = started.start("sh", "-c", f"cd {project}; sleep {started.mark} & echo up; {loop}")
-    # The launcher is killed last: its death would have the kernel continue a stopped monitor (setpgid(2)).
+    # The launcher is killed last: at its death the kernel would continue a stopped monitor (setpgid(2)).
     both = [*_victims(started, running, "monitor"), running.pid]
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for each in both:

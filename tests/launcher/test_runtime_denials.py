@@ -1,4 +1,4 @@
-"""Calls that the filter of runc and crun refuses are reported: the launcher alone gets its listener."""
+"""Denied calls of the filter of runc and crun are reported: only the launcher gets its listener."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ALLOWED = (
 
 
 def _with(runtime: str, launcher: Launcher) -> Path:
-    """Let it find one runtime alone, and have somewhere to write."""
+    """Let it find one runtime only, and give it a writable directory."""
     _busybox(launcher.scratch / "image")
     (launcher.scratch / "only").mkdir()
     (launcher.scratch / "only" / runtime).symlink_to(process.which(runtime))
@@ -93,7 +93,7 @@ def test_what_the_filter_refuses_is_told(runtime: str, policy: str, make: Make) 
 
 @pytest.mark.needs("busybox")
 def test_nobody_else_hands_over_a_listener(make: Make) -> None:
-    """A runtime waits; another process of the user connects first: what it sends counts for nothing."""
+    """A runtime waits; another process of the user connects first, and its data are ignored."""
     launcher = make("oci")
     launcher.fake("touch {made}/waits; sleep 5; exit 0".replace("{made}", str(launcher.made)))
     file = launcher.scratch / "state" / "denials"

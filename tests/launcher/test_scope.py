@@ -1,7 +1,7 @@
 """The cgroup of a normal user's OCI runtime: in a scope that systemd makes for the run, or refused.
 
-This machine has no systemd. So a bus of ours answers the launcher, and shows it the scope by files: there is
-none of the kernel's hierarchy behind them.
+This machine has no systemd. So a bus of the test answers the launcher, and presents the scope as files: the
+kernel's hierarchy is not behind them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _run(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def _answer(listener: socket.socket, folder: Path, named: list[str]) -> None:
-    """Authenticate the launcher, and show it that it is in the scope that it asks for."""
+    """Authenticate the launcher, and report that it is in the requested scope."""
     link = listener.accept()[0]
     with link:
         pid = PEER.unpack(link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))[0]
@@ -88,7 +88,7 @@ def _answer(listener: socket.socket, folder: Path, named: list[str]) -> None:
 
 
 def test_in_a_scope(folder: Path) -> None:
-    """Beside the cgroup of the monitor: one with processes can have none below it."""
+    """The runtime's cgroup is beside the monitor's: a cgroup with processes can have none below it."""
     (folder / "cgroup/user.slice/cgroup.subtree_control").write_text("memory pids\n")
     named: list[str] = []
     with socket.socket(socket.AF_UNIX) as listener:
@@ -107,7 +107,7 @@ def test_in_a_scope(folder: Path) -> None:
 
 
 def test_without_a_scope(folder: Path) -> None:
-    """Nothing is started, and the reason is ours: runc's is `mkdir …: permission denied`."""
+    """No command starts, and the reason is our own message: runc's is `mkdir …: permission denied`."""
     ended = _run(folder)
     assert (ended.returncode, ended.stdout) == (125, "")
     assert ended.stderr == (

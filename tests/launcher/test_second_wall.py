@@ -1,8 +1,8 @@
-"""The second wall: a mistake in the plan of mounts opens nothing that Landlock holds.
+"""The second wall: a mistake in the plan of mounts opens no path that Landlock denies.
 
-Each case changes what was rendered, so that something lies inside that the policy doesn't show, or can be
-written that it shows read-only. With the wall the program gets EACCES. The control is the same change in a
-plan without the wall, where it reads or writes.
+Each case changes the rendered plan, so that a file appears inside that the policy doesn't show, or a
+read-only one becomes writable. With the wall the program gets EACCES. The control is the same change in a
+plan without the wall, where the program reads or writes the file.
 
 Tests of launcher/init/source/main.c: Landlock is entered before the command starts.
 Tests of launcher/source/backstop.c.
@@ -101,7 +101,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _run(launcher: Path, script: str, **more: str) -> str:
-    """The output of a shell inside, errors too."""
+    """The output of a shell inside, with its errors."""
     ended = subprocess.run(
         [launcher, "sh", "-c", script],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=WAIT,
@@ -111,7 +111,7 @@ def _run(launcher: Path, script: str, **more: str) -> str:
 
 
 def arguments(old: tuple[str, ...], new: tuple[str, ...]) -> Callable[[Places], Weaken]:
-    """Other arguments of bubblewrap."""
+    """Change the arguments of bubblewrap."""
 
     def change(places: Places) -> Weaken:
         before, after = (
@@ -166,7 +166,7 @@ def test_a_mistake_in_bubblewrap_s_arguments(
 
 
 def mounts(edit: Callable[[Places, list[dict[str, Any]]], object]) -> Callable[[Places], Weaken]:
-    """Other mounts of a runtime."""
+    """Change the mounts of a runtime."""
     return lambda places: configuration(lambda _, config: edit(places, config["mounts"]))
 
 
@@ -210,7 +210,7 @@ def test_a_mistake_in_a_runtime_s_configuration(
 
 
 def steps(*changes: tuple[str, str]) -> Callable[[Places], Weaken]:
-    """Other words of the mounts that root makes for an account."""
+    """Change the mounts that root makes for an account."""
 
     def change(places: Places) -> Weaken:
         def weakened(content: bytes) -> bytes:
@@ -238,7 +238,7 @@ ACCOUNT: dict[str, tuple[Callable[[Places], Weaken], str]] = {
 
 @pytest.fixture(scope="module")
 def owned() -> Iterator[Places]:
-    """A project with an account: one for all tests, as those of other workers wait while it is made."""
+    """A project with an account, one for all tests, because other workers wait while it is made."""
     with planted() as made:
         owner = account_for(str(made.project), os.geteuid())
         with accounts_change():

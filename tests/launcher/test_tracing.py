@@ -1,4 +1,4 @@
-"""The tracer of the launcher for the kill points holds up none of its processes."""
+"""The tracer of the launcher for the kill points delays none of its processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ open({file!r}, "w")
 
 @pytest.mark.skipif(os.getuid() != 0, reason="its processes are traced as root")
 def test_who_is_killed_while_it_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until its tracer has waited for it, its parent waits without an end: a run seemed to hang."""
+    """Until its tracer has waited for it, its parent waits forever: a run seemed to hang."""
     let_go, youngest = tracing._ptrace, 0
 
     def act(run: tracing.Traced) -> bool:

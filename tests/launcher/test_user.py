@@ -1,4 +1,4 @@
-"""The launcher of an account: what root's half takes from its caller, and what is left when one is killed.
+"""The launcher of an account: the data that root's half accepts from its caller, and leftovers after a kill.
 
 Tests of launcher/source/user.c.
 Tests of launcher/source/user_first.c.
@@ -41,7 +41,7 @@ from support.weakening import LATE, edited
 pytestmark = [pytest.mark.needs("useradd", "cc"), pytest.mark.exclusive("accounts")]
 
 UID = 64321
-"""A person who is nobody here."""
+"""The number of a user that does not exist here."""
 POINTS = 1000 if THOROUGH else 8
 
 
@@ -116,7 +116,7 @@ def person() -> Iterator[Person]:
 
 
 def test_somebody_becomes_the_account_by_sudo(person: Person) -> None:
-    """The environment is not passed as arguments, and the status is the command's."""
+    """The environment is not passed in arguments, and the status is the command's."""
     script = 'id -un; echo "$TERM"; tr "\\0" " " </proc/1/cmdline; exit 7'
     status, out, said = person.run("sh", "-c", script, TERM="only-here", LOST="lost")
     assert (status, out.decode().split()[:2], said) == (7, [person.account.name, "only-here"], b"")
@@ -146,7 +146,8 @@ def test_nobody_but_root_is_its_half(person: Person) -> None:
 
 
 def test_root_s_half_takes_nothing_from_another_program(person: Person) -> None:
-    """A caller that isn't this program has no descriptor to give, and nothing of the environment counts."""
+    """A caller that isn't this program has no descriptor to give, and no variable of the environment
+    counts."""
     ran = person.bin / "ran"
     for number in ("0", "3", "-1", "x", "99999999999"):
         ended = subprocess.run(
@@ -210,7 +211,7 @@ def test_a_plan_that_can_not_be_followed_is_refused(person: Person, words: list[
 
 
 def test_few_open_files_are_the_command_s(person: Person) -> None:
-    """With fewer than it waits for, the first process would never see an end (poll(2), EINVAL)."""
+    """With fewer than its own, the first process would never see an end (poll(2), EINVAL)."""
     file = person.launcher.with_name("launch.plan")
     before = file.read_bytes()
     file.write_bytes(plan_bytes(dataclasses.replace(parse_plan(before), files=2)))
@@ -249,7 +250,7 @@ def test_what_root_runs_ends_with_sudo(person: Person) -> None:
 @pytest.mark.timeout(3600 if THOROUGH else 600)
 @pytest.mark.parametrize("starter", [False, True], ids=["one", "two"])
 def test_whoever_is_killed_nothing_is_left(person: Person, *, starter: bool) -> None:
-    """At any moment, and in any order, one process or two at once; the next run succeeds."""
+    """At any moment, in any order, for one process or two at once; the next run succeeds."""
     source = random.Random(f"{starter}")
     placeholders = [person.project.root / name for name in (".bashrc", ".git/commondir")]
     for point in range(POINTS):

@@ -1,4 +1,4 @@
-"""No wait of the launcher is without a time limit (timeout): what doesn't answer holds up nobody.
+"""Each wait of the launcher has a time limit (timeout): a process that doesn't answer delays nothing.
 
 Tests of launcher/source/monitor.c.
 """
@@ -31,7 +31,7 @@ info*) echo 'memory=true cpu=true pids=true ' ;;
 "network inspect"*) exit 1 ;;
 esac
 """
-"""A client of Docker's that doesn't come back from one question."""
+"""A stand-in for Docker's client that never answers one request."""
 
 
 def _rendered(tmp_path: Path, program: Path, method: str, rest: str = "") -> Path:
@@ -43,7 +43,7 @@ def _rendered(tmp_path: Path, program: Path, method: str, rest: str = "") -> Pat
 
 
 def _engine(tmp_path: Path, environ: dict[str, str], waits: str) -> None:
-    """A Docker that waits with an answer."""
+    """A Docker that delays an answer."""
     (tmp_path / "bin").mkdir()
     client = tmp_path / "bin/docker"
     client.write_text(CLIENT.format(waits=waits, directory=tmp_path))
@@ -56,7 +56,7 @@ def _monitor(launcher: int) -> int:
 
 
 def _nobody_has(launcher: Path) -> bool:
-    """No process of this launcher's program is there."""
+    """Whether no process runs this launcher's program."""
     number = launcher.stat().st_ino
     for each in Path("/proc").glob("[0-9]*"):
         try:
@@ -70,7 +70,7 @@ def _nobody_has(launcher: Path) -> bool:
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("who", ["launcher", "command"])
 def test_a_watch_that_is_stopped(who: str, tmp_path: Path, program: Path, environ: dict[str, str]) -> None:
-    """The watch is asked once more when the run ends. Without an answer, watch and run are ended."""
+    """The watch is asked once more when the run ends. Without an answer, both watch and run are ended."""
     launcher = _rendered(tmp_path, program, "bwrap")
     with subprocess.Popen(
         [launcher, "sh", "-c", "echo up; read x"], env=environ,
@@ -115,7 +115,7 @@ def test_an_engine_that_does_not_answer_before_the_start(
 
 @pytest.fixture
 def orphans() -> Iterator[None]:
-    """For the length of the test orphans become children of this process, which waits for none of them."""
+    """During the test, orphans become children of this process, which waits for none of them."""
     tracing.become_subreaper()
     yield
     tracing.become_subreaper(yes=False)
@@ -124,7 +124,7 @@ def orphans() -> Iterator[None]:
 @pytest.mark.usefixtures("orphans")
 @pytest.mark.skipif(os.getuid() != 0, reason="its processes are traced as root")
 def test_a_watch_that_never_begins(tmp_path: Path, program: Path, environ: dict[str, str]) -> None:
-    """As one that waits for a file system which has gone, while who started the launcher is killed."""
+    """The watch waits for a file system that is gone, while the launcher's parent is killed."""
     _engine(tmp_path, environ, "no question")
     launcher = _rendered(tmp_path, program, "docker")
 
@@ -146,7 +146,8 @@ def test_a_watch_that_never_begins(tmp_path: Path, program: Path, environ: dict[
 
 @pytest.mark.needs("bwrap")
 def test_a_supervisor_that_begins_late(tmp_path: Path, environ: dict[str, str]) -> None:
-    """Messages from before it ran name their sender, too; otherwise nothing would run, without a message."""
+    """Messages from before its start also name their sender; otherwise no command would run, without a
+    message."""
     late = tmp_path / "late"
     late.write_bytes(edited(LAUNCH, (LATE,)))
     launcher = _rendered(tmp_path, late, "bwrap")

@@ -1,6 +1,6 @@
 """The launcher shows the copy of a review workspace at the project's path.
 
-Tests of launcher/source/workspace.c: the mount, what was replaced meanwhile, no copy.
+Tests of launcher/source/workspace.c: the mount, a replaced copy, no copy.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CHANGE = "echo new > kept; rm gone; mkdir made; mv folder moved; echo x > made/x
 @pytest.fixture(params=CELLS)
 def at(request: pytest.FixtureRequest) -> Iterator[Place]:
     method, uid = request.param
-    # With the host's network there is no `sandwright-changes`, for which a bridge would have to run.
+    # With the host's network there is no `sandwright-changes`, which needs a bridge.
     host = "network: {mode: host}\n" if method in ("bwrap", "oci", "gvisor") else ""
     with place(method, uid, f"workspace: review\n{host}") as found:
         (found.root / "folder").mkdir(exist_ok=True)
@@ -120,7 +120,8 @@ def test_a_link_is_not_followed(at: Place, which: int) -> None:
 
 
 def test_refusals_are_reported_at_once(at: Place, tmp_path: Path) -> None:
-    """To a file that only another process has open, as `run --detach` and `--denials` name it."""
+    """The report goes to a file that only another process has open, as `run --detach` and `--denials` name
+    it."""
     copy = _copied(at)
     with (
         (tmp_path / "journal").open("w+b") as file,

@@ -1,7 +1,7 @@
-"""Runs a program under ptrace(2), and does something at one of its system calls.
+"""Runs a program under ptrace(2), and calls a function at one of its system calls.
 
-Only the programs that are named are traced, with what they fork: everything else is let go when it is
-executed, so that runtimes, which trace programs themselves, run as they do anywhere.
+Only the named programs are traced, with their children: any other is let go when it is executed, so that
+runtimes, which trace programs themselves, run as usual.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TRACEME, SYSCALL, DETACH, SETOPTIONS, GETEVENTMSG = 0, 24, 17, 0x4200, 0x4201  # linux/ptrace.h
-OPTIONS = (
-    1 | 2 | 4 | 8 | 16
-)  # of these: system calls are told apart, fork, vfork, clone and exec are reported
+OPTIONS = 1 | 2 | 4 | 8 | 16  # of these: system calls are marked, fork, vfork, clone and exec are reported
 FORKS, EXEC = (1, 2, 3), 4
 WALL = 0x40000000
 STEADY = 0.1
-"""Seconds without a stop after which a run waits for something."""
+"""Seconds without a stop after which a run counts as waiting."""
 WAKE = 0.05
 SUBREAPER = 36  # linux/prctl.h
 
@@ -32,7 +30,7 @@ _libc.ptrace.restype = ctypes.c_long
 
 
 def become_subreaper(*, yes: bool = True) -> None:
-    """Make this process the parent of all orphans below it (prctl(2)), or stop that."""
+    """Make this process the parent of all orphans below it (prctl(2)), or undo that."""
     _libc.prctl(SUBREAPER, int(yes), 0, 0, 0)
 
 
@@ -42,14 +40,14 @@ def _ptrace(request: int, process: int, data: int = 0) -> bool:
 
 @dataclass
 class Traced:
-    """A run. `processes` are those that were traced, in the order of their start, `left` the others."""
+    """A run. `processes` are the traced ones, in the order of their start, `left` the others."""
 
     main: int = 0
     stops: int = 0
     processes: list[int] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
     acted: int = 0
-    """At which stop; -1 when it waited for something, 0 when nothing happened any more."""
+    """The number of the stop; -1 if the run was waiting, 0 if it had no stop left."""
     waits: bool = False
     status: int | None = None
 
@@ -91,16 +89,17 @@ class _Tracer:
                 self.try_to_act(self.run.stops)
         elif not event and not (self.run.acted and number == signal.SIGSTOP):
             send_signal = number
-        # What has happened has happened: the rest goes on by itself.
+        # The action is done: the rest goes on by itself.
         if self.run.acted:
             self.let_go(process, send_signal)
         else:
             _ptrace(SYSCALL, process, send_signal)
 
     def let_go(self, process: int, send_signal: int = 0) -> None:
-        """Its stop may be that of a call, and SIGSTOP, which interrupted that, still to come.
+        """Its stop may be that of a call, and the SIGSTOP that interrupted the call may still arrive.
 
-        Who was killed meanwhile can't be let go, and no parent learns of its end before this process does.
+        A process that was killed meanwhile can't be let go, and its parent learns of its end after this
+        process.
         """
         if not _ptrace(DETACH, process, send_signal):
             return
@@ -114,7 +113,7 @@ class _Tracer:
         self.gone.add(process)
 
     def let_all_go(self) -> None:
-        """Wake the sleeping processes for that."""
+        """Wake the sleeping processes, and let all go."""
         if self.run.acted and time.monotonic() - self.acted > WAKE:
             self.acted = time.monotonic()
             for process in self.held:
@@ -135,11 +134,11 @@ def run(
     steady: Callable[[], bool],
     limit: float = 60.0,
 ) -> Traced:
-    """Run it to its end, and call `act` before stop number `at` goes on, or later, until it gives true.
+    """Run it to its end, and call `act` before stop number `at` goes on, or later, until it returns true.
 
-    Stops are before and after system calls. What waits without a stop while `steady` holds gets there no
-    more: `act` is called then, too. Raise TimeoutError after `limit` seconds in which nothing of it did
-    anything (a busy machine is slow), or ten times as many, with what each of its processes waits for.
+    Stops are before and after system calls. A run that waits without a stop while `steady` holds never gets
+    there: `act` is called then, too. Raise TimeoutError after `limit` seconds without any activity (a busy
+    machine is slow), or after ten times as many, with the reason why each of its processes waits.
     """
     found = Traced(_start(argv, environment, directory, output))
     tracer = _Tracer(programs, at, act, found, {found.main})
@@ -195,7 +194,7 @@ def _start(argv: tuple[str, ...], environment: Mapping[str, str], directory: Pat
 
 
 def descendants(process: int) -> Iterator[int]:
-    """The processes below it, those that have ended among them."""
+    """The processes below it, including ended ones."""
     for task in Path(f"/proc/{process}/task").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             for child in map(int, (task / "children").read_text().split()):
@@ -208,7 +207,8 @@ def _with_descendants(processes: Collection[int]) -> set[int]:
 
 
 def did(processes: Collection[int]) -> str:
-    """The number of times that each process has given up the processor: the same while nothing happens."""
+    """The number of times that each process has given up the processor: it is constant while nothing
+    happens."""
     told = []
     for each in processes:
         with contextlib.suppress(OSError):
@@ -218,7 +218,8 @@ def did(processes: Collection[int]) -> str:
 
 
 def state(process: int) -> str:
-    """The state of a process and the reason why it waits: its state, its call, where it is in the kernel."""
+    """The state of a process, and the reason for its wait: its state, its call, its position in the
+    kernel."""
     own, told = Path(f"/proc/{process}"), [f"process {process}"]
     for name in ("cmdline", "status", "wchan", "syscall", "stack"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Leftovers of a killed session in an engine are found by the directory of its run, and nothing else is.
+"""Leftovers of a killed session in an engine are found by the run's directory, and no other object is.
 
 Tests of methods/<name>/backend.py: leftovers.
 """
@@ -37,7 +37,7 @@ def names() -> list[str]:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_networks(engine: str, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of a recorded run goes; one that only looks like it, and one without our label, stay."""
+    """The network of a recorded run is removed; a similar one, and one without our label, stay."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     method = backend(engine)
     ours, foreign, unlabelled = names
@@ -73,7 +73,8 @@ def test_networks(engine: str, names: list[str], tmp_path: Path, monkeypatch: py
 def test_the_directory_of_a_container_that_goes_on_stays(
     engine: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run is known by it alone: later ones would remove what keeps the container from creating names."""
+    """The run is known by it alone: without it, later runs would remove the files that protect missing
+    names."""
     name = "sandwright-0123456789"
     run = tmp_path / "sandwright" / "runs" / name
     run.mkdir(parents=True)
@@ -116,7 +117,7 @@ def _runs(process: int) -> bool:
 def test_a_monitor_that_podman_does_not_know_of(
     named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is ended with what it waits for; a process that has its number by now is not."""
+    """It is ended with the processes that it waits for; a process that has its number by now is not."""
     run = tmp_path / "sandwright" / "runs" / "sandwright-0123456789"
     run.mkdir(parents=True)
     (run / "owner").write_text("podman\n1 1\n1 1\n")

@@ -1,4 +1,4 @@
-"""An engine runs the image that was built here: not none, not an older one of the same name.
+"""An engine runs the image that was built here, and not an older one of the same name.
 
 Tests of methods/shared/engine/loading.py.
 """
@@ -113,9 +113,9 @@ def test_it_runs_what_was_built(
 def test_what_came_with_a_project_is_not_loaded(
     planted: str, engine: EngineHost, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stranger's project brings an image by our name, and a policy that keeps the sandbox from it.
+    """A stranger's project brings an image with our name, and a policy that hides it from the sandbox.
 
-    The engine would have it for every other project, and as the proxy that holds the list of hosts.
+    The engine would use it for every other project, and as the proxy with the list of hosts.
     """
     project = tmp_path / "home" / "p"
     monkeypatch.delenv("SANDWRIGHT_BUILD", raising=False)

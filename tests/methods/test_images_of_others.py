@@ -1,4 +1,4 @@
-"""Images that another user built: unpacked into one's own cache, or refused with the way out.
+"""Images that another user built: unpacked into the user's own cache, or refused with a remedy.
 
 Tests of methods/shared/images.py.
 """
@@ -40,7 +40,7 @@ def built(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def policy(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ResolvedPolicy]:
-    """A policy of a user other than root, as whom this process runs during a test."""
+    """A policy of a user other than root; this process runs as that user during a test."""
     home = tmp_path / "home"
     home.mkdir()
     for name, value in (("HOME", str(home)), (BUILD, str(built))):
@@ -113,7 +113,7 @@ def test_a_blob_that_may_not_be_read(policy: ResolvedPolicy, built: Path) -> Non
 def test_a_build_that_came_with_a_project_is_nobodys(
     policy: ResolvedPolicy, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of it is unpacked until somebody has named it."""
+    """No layer is unpacked until a user has named the image."""
     project = Path(policy.facts.project)
     (project / "build").symlink_to(built)
     text = "schema: 1\nmethod: oci\nimage: small\nfilesystem: {write: [$PROJECT/out]}\n"

@@ -67,7 +67,7 @@ def test_what_is_in_an_archive(tmp_path: Path) -> None:
 
 
 def test_what_another_finder_knows(tmp_path: Path) -> None:
-    """As of editable installs of some build tools."""
+    """Editable installs of some build tools use such a finder."""
     _installed(tmp_path, "example_method-1.0.dist-info")
     more = f"""
 class Own:

@@ -1,4 +1,4 @@
-"""Methods of others: one is installed through an entry point, named in a policy, tried, and run.
+"""Third-party methods: one is installed through an entry point, named in a policy, tried, and run.
 
 Tests of methods/__init__.py.
 Tests of methods/contract.py.
@@ -158,7 +158,7 @@ def test_what_a_trial_says() -> None:
 
 
 def test_each_method_says_what_stands_between() -> None:
-    """The ladder of `docs/threats.md`: only what enforces nothing has no wall."""
+    """The ladder of `docs/threats.md`: only a method that enforces nothing has no wall."""
     for name in METHODS:
         own = registry.properties(name)
         assert own.kernel_exploit_impact, name
@@ -169,7 +169,7 @@ def test_each_method_says_what_stands_between() -> None:
 
 
 def test_a_package_of_a_method_that_is_not_installed(tmp_path: Path) -> None:
-    """As from a checkout that was not installed: the word is known, and the rest works."""
+    """As in a checkout that was not installed: the name is known, and the rest works."""
     site = tmp_path / "site"
     site.mkdir()
     for each in Path(yaml.__file__).parents[1].iterdir():
@@ -214,7 +214,7 @@ PARTS = [
 
 @pytest.mark.parametrize(("own", "parts"), PARTS)
 def test_every_part_is_there_and_of_this_method(own: str, parts: Parts) -> None:
-    """A part is named as text: no type checker looks at it."""
+    """Each part is named as text, which no type checker checks."""
     named = {part: text for part, text in asdict(parts).items() if text}
     assert named, "a method or variant without parts is a mistake"
     for part, text in named.items():
@@ -236,7 +236,7 @@ def test_every_part_is_there_and_of_this_method(own: str, parts: Parts) -> None:
 
 
 def test_all_artifacts_are_read_back() -> None:
-    """Without a reader nothing checks the artifacts before they are used."""
+    """Without a reader, the artifacts would not be checked before their use."""
     rendering = [
         (name, parts)
         for own, method in METHODS.items()

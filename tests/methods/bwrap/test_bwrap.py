@@ -1,4 +1,4 @@
-"""Bubblewrap's arguments: golden, and no value of a policy says more than it means.
+"""Bubblewrap's arguments: golden, and no value of a policy adds an argument.
 
 Tests of methods/bwrap/render.py.
 Tests of render/bubblewrap.py.
@@ -30,7 +30,7 @@ FLAGS = {
     "--ro-bind-try": 2, "--dev": 1, "--proc": 1, "--tmpfs": 1, "--symlink": 2, "--remount-ro": 1,
     "--chdir": 1, "--setenv": 2, "--file": 2,
 }  # fmt: skip
-"""Options that we use, with the number of values each takes (bwrap(1))."""
+"""The options in use, with the number of values that each takes (bwrap(1))."""
 
 Option = tuple[str, ...]
 
@@ -93,7 +93,7 @@ STRICT_ROOT: list[Option] = [
 
 @pytest.mark.needs("bwrap")
 def test_the_settings_of_the_kernel_are_not_root_s(tmp_path: Path) -> None:
-    """bwrap maps root to root, and the kernel asks only for that: core_pattern would run programs outside."""
+    """bwrap maps root to root, and the kernel checks only that: core_pattern would run programs outside."""
     policy = Policy.from_text('{"schema": 1, "method": "bwrap"}').resolve()
     for each in render(policy, "bwrap").artifacts:
         (tmp_path / each.name).write_bytes(each.content)
@@ -167,7 +167,7 @@ def _policy(paths: list[str], value: str) -> ResolvedPolicy:
     ],
 )
 def test_it_starts_where_there_is_a_directory(cwd: str, write: str, start: str) -> None:
-    """bwrap refuses to start in one that is not there: below a private /tmp, what nothing lists."""
+    """bwrap refuses to start in a missing directory: one below a private /tmp that no rule lists."""
     text = f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [{write}]}}\n"
     entries = {each: HostEntry("directory") for each in ("/tmp", cwd, write)}
     facts = HostFacts(os="linux", home="/home/ada", project="/home/ada/p", cwd=cwd, entries=entries)

@@ -1,4 +1,4 @@
-"""A bubblewrap that nobody is left to let go is found and ended; one that its launcher looks after is not.
+"""A bubblewrap whose launcher is gone is found and ended; one with a launcher is not.
 
 Tests of methods/bwrap/backend.py: leftovers.
 """
@@ -40,7 +40,7 @@ def _found() -> set[str]:
 
 @contextlib.contextmanager
 def _waiting(*, whole_pipe: bool, program: str = "bwrap") -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A bubblewrap that waits to be let go, and its process 1."""
+    """A bubblewrap that waits for its launcher, and its process 1."""
     read, write = os.pipe()
     words = ("--ro-bind", "/", "/", "--unshare-pid", "--json-status-fd", "2", "--block-fd", "0", "--", "true")
     given = os.open(f"/proc/self/fd/{read}", os.O_RDWR if whole_pipe else os.O_RDONLY)
@@ -62,7 +62,8 @@ def _waiting(*, whole_pipe: bool, program: str = "bwrap") -> Iterator[tuple[subp
 
 
 def test_one_that_waits_for_nobody_is_ended() -> None:
-    """As a launcher starts it: it can write to what it waits for, so that its end doesn't let it go."""
+    """It starts as from a launcher: it can write to the pipe that it reads, so the pipe's end doesn't release
+    it."""
     with _waiting(whole_pipe=True) as (bwrap, first):
         assert str(first) not in _found(), "its bubblewrap is there"
         bwrap.kill()
@@ -78,12 +79,12 @@ def _has_ended(process: int) -> bool:
 
 
 def _is_found_or_ended(first: int) -> bool:
-    """Nothing but a `cleanup` ends it, be it that of a test beside this one."""
+    """Only a `cleanup` ends it, perhaps one of a test that runs at the same time."""
     return str(first) in _found() or _has_ended(first)
 
 
 def test_one_whose_bubblewrap_has_another_name_is_not(tmp_path: Path) -> None:
-    """As where it is started from memory (`memfd:bwrap`)."""
+    """bubblewrap started from memory has this name (`memfd:bwrap`)."""
     program = shutil.copy(str(shutil.which("bwrap")), tmp_path / "memfd:bwrap")
     with _waiting(whole_pipe=True, program=str(program)) as (bwrap, first):
         assert str(first) not in _found()
@@ -104,7 +105,7 @@ def test_one_that_another_program_can_let_go_is_not() -> None:
 
 
 def test_a_process_may_call_itself_what_it_likes() -> None:
-    """Bytes that are no text don't keep `cleanup` from looking at the others."""
+    """A name that is not valid text doesn't prevent `cleanup` from examining the other processes."""
     named = (
         "import ctypes, sys; ctypes.CDLL(None).prctl(15, b'\\xff\\xfe'); print(flush=True); sys.stdin.read()"
     )

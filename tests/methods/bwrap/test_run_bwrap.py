@@ -1,4 +1,4 @@
-"""`sandwright run` with bubblewrap, for real: what comes through, what is denied, and what is left.
+"""`sandwright run` with bubblewrap, for real: inputs and outputs, denials, and leftovers.
 
 Tests of launcher/source/bwrap.c.
 Tests of launcher/source/command.c.
@@ -80,7 +80,8 @@ def test_a_command_with_the_name_of_an_option_of_the_launcher_s(project: Project
 
 
 def test_a_reader_that_goes_away(project: Project) -> None:
-    """The command gets SIGPIPE, as it would without us (Python ignores it, and children inherit that)."""
+    """The command gets SIGPIPE, as it would without sandwright (Python ignores it, and children inherit
+    that)."""
     running = project.start("sh", "-c", "while :; do echo y; done")
     assert running.stdout is not None
     assert running.stdout.readline() == b"y\n"
@@ -91,7 +92,7 @@ def test_a_reader_that_goes_away(project: Project) -> None:
 
 
 def test_a_time_limit_in_seconds(project: Project) -> None:
-    """As the help says: a number alone."""
+    """The help documents a number alone as seconds."""
     ended = project.run("sh", "-c", "echo begun; sleep 60", options=("--time", "1"))
     assert (ended.returncode, ended.stdout) == (124, b"begun\n"), ended
     assert project.run("true", options=("--time", "90")).returncode == 0
@@ -158,7 +159,7 @@ def test_kill_leaves_nothing(project: Project, target: str) -> None:
 
 
 def _said(stderr: bytes) -> list[bytes]:
-    """Lines, but for those of a start that was made once more, as other tests mounted something meanwhile."""
+    """Lines, except those of a repeated start, which is needed when other tests mount something meanwhile."""
     return [line for line in stderr.splitlines() if b"/oldroot/" not in line and b"once more" not in line]
 
 
@@ -252,7 +253,8 @@ def test_what_can_not_be_run(project: Project, words: tuple[str, ...], said: str
 
 
 def test_without_bubblewrap(project: Project, tmp_path: Path) -> None:
-    """Not a word of a sandbox, and nothing without one; found at once when it was there the last time."""
+    """No command runs without a sandbox; the absence is found at once if bubblewrap was there the last
+    time."""
     assert project.run("true").returncode == 0
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -290,7 +292,7 @@ def test_cidfile(project: Project, tmp_path: Path) -> None:
 
 
 def test_interrupted_before_it_starts(project: Project) -> None:
-    """Whenever the signal comes, nothing goes on and nothing is left."""
+    """Whenever the signal comes, no process goes on and no file is left."""
     before = project.tree()
     assert project.run("true").returncode == 0
     for delay in (0.0, 0.03, 0.06, 0.09, 0.12, 0.2):

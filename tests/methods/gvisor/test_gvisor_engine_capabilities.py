@@ -1,4 +1,4 @@
-"""The search for the least part of a set: what it finds, what it says, and how little it tries."""
+"""The search for the smallest sufficient part of a set: its result, its messages, and its few attempts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_what_is_needed_is_left(needed: str) -> None:
 
 @given(st.sets(st.frozensets(st.sampled_from(LETTERS[:8]), max_size=4), min_size=1, max_size=4))
 def test_nothing_more_can_go(ways: set[frozenset[str]]) -> None:
-    """If there are several sufficient sets, one of them is left, and no part of it is sufficient."""
+    """If there are several sufficient sets, one of them is returned, and no part of it is sufficient."""
 
     def works(held: tuple[str, ...]) -> bool:
         return any(way <= set(held) for way in ways)

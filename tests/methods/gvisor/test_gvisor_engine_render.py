@@ -66,7 +66,7 @@ def _rendered(text: str = "", **facts: Any) -> Rendered:
 def test_a_mount_that_the_policy_does_not_grant_is_refused(
     source: str, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The gate reads paths of the outer container as the host's: below `/host` is the host."""
+    """The gate reads paths of the outer container as the host's: the host is below `/host`."""
     made = Method.make_artifacts
 
     def widened(own: Method, policy: ResolvedPolicy) -> tuple[Artifact, ...]:
@@ -157,7 +157,7 @@ def test_the_filter_is_ours_and_lets_six_calls_more_through() -> None:
 
 
 def test_the_host_is_below_a_directory_of_its_own() -> None:
-    """Nothing of it lies over a program of the container, and what is hidden is hidden there already."""
+    """No path of the host covers a program of the container, and denied paths are already hidden there."""
     words = _words(_rendered())
     mounts = [word for word in words if word.startswith(("--mount=", "--volume=", "--tmpfs="))]
     targets = [word.split("dst=")[1].split(",")[0] for word in mounts if "dst=" in word]
@@ -261,7 +261,7 @@ def test_without_it_nothing_changes() -> None:
 
 
 def test_what_is_shipped_is_what_is_let_through() -> None:
-    """The calls with their reasons are those that the profile grants beyond `default`."""
+    """The listed calls with their reasons are those that the profile grants beyond `default`."""
     shipped = json.loads(data_path("oci", "outer.json").read_text())
     calls = [each["syscall"] for each in shipped["calls"]]
     assert calls == ["chroot", "clone", "mount", "pivot_root", "ptrace", "umount2"]

@@ -1,4 +1,5 @@
-"""gVisor in a container of Docker and of Podman, for real: what is allowed, denied, limited and left."""
+"""gVisor in a container of Docker and of Podman, for real: permitted and denied accesses, limits,
+leftovers."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ ENGINES = [
 ]
 LIMIT = 60.0
 under_docker = pytest.mark.parametrize("host", ENGINES[:1], indirect=True, scope="module")
-"""The session program's own behaviour, the same under every engine: tried under one."""
+"""The session program behaves the same under every engine, so these tests run under one."""
 under_podman = pytest.mark.parametrize(
     "host", representative(ENGINES, "podman"), indirect=True, scope="module"
 )
@@ -80,7 +81,7 @@ class Sandbox:
         return loaded.resolve(replace(found, **facts))
 
     def argv(self, policy: str = "") -> list[str]:
-        """The launcher, with the image's name of these tests in it."""
+        """The launcher, with the name of these tests' image in it."""
         shutil.rmtree(self.folder, ignore_errors=True)
         artifacts = render(self.policy(policy), "gvisor").artifacts
         named = [
@@ -139,7 +140,7 @@ def sandbox(host: OuterHost, root: Path, tmp_path: Path) -> Iterator[Sandbox]:
 
 @under_podman
 def test_files_variables_and_status(sandbox: Sandbox) -> None:
-    """Also what the container itself is told does not get in, nor what it shows of the host."""
+    """The container's own variables and its view of the host do not get in either."""
     odd = "a=b 'c\" $HOME \\n\ttab ü"
     result = sandbox.sh(
         "cat LICENSE; echo new >file; cat file; echo t >/tmp/t && cat /tmp/t; env | sort; (echo x >LICENSE); "
@@ -175,7 +176,7 @@ def test_files_variables_and_status(sandbox: Sandbox) -> None:
 
 @needs_groups
 def test_what_the_outer_container_is_given(sandbox: Sandbox) -> None:
-    """Seen by the engine and by the kernel, while it runs."""
+    """As seen by the engine and by the kernel, while it runs."""
     read, write = os.pipe()
     with process.start(*sandbox.argv("resources: {memory: 256MiB, cpus: 1, pids: 256}\n"), "sh", "-c",
                        "echo there; cat", stdin=read, env=sandbox.environment) as running:  # fmt: skip
@@ -336,7 +337,7 @@ def test_a_container_holds_many_sandboxes(sandbox: Sandbox, rootless: bool) -> N
 
 @under_docker
 def test_less_than_was_measured_is_too_little(sandbox: Sandbox) -> None:
-    """One capability, one system call: gVisor does not start, and it is said what is missing."""
+    """Without one capability, or one system call, gVisor does not start, and the message names it."""
     usual = grant(rootless=False)
     fewer = replace(usual, capabilities=tuple(each for each in usual.capabilities if each != "CAP_SYS_ADMIN"))
     for given in (fewer, replace(usual, seccomp=profile("default"))):

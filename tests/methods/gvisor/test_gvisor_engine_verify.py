@@ -1,4 +1,4 @@
-"""Proofs of gVisor in a container: green as it is rendered, and red where the container is weakened."""
+"""Proofs of gVisor in a container: they pass as rendered, and fail if the container is weakened."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def host() -> Iterator[OuterHost]:
 
 
 def _in(host: OuterHost, weaken: Weaken | None) -> Weaken:
-    """Name the image of these tests, and weaken."""
+    """Name the image of these tests, and weaken the container."""
 
     def changed(subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
         named = replaced(artifacts, "launch.plan", lambda text: text.replace(IMAGE, host.image.encode()))
@@ -55,7 +55,7 @@ def _unfiltered(_: ProofSubject, artifacts: Artifacts) -> Artifacts:
 
 
 def _opened(subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
-    """A denied directory, neither hidden in the container nor in the sandbox."""
+    """A denied directory that neither the container nor the sandbox hides."""
     path = f"{subject.fixture.read}/denied".encode()
     inside = replaced(
         artifacts, "launch.plan", lambda text: text.replace(b"dst=/host" + path + b",", b"dst=/tmp/other,")
@@ -86,7 +86,7 @@ Red = Callable[..., dict[str, str]]
 
 @pytest.fixture
 def red(host: OuterHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Red:
-    """Prove with the probes inside, or with those of the container alone, and return those that are red."""
+    """Prove with the probes inside, or with those of the container alone; return the failing ones."""
 
     def proved(weaken: Weaken | None, *, container: bool) -> dict[str, str]:
         if container:

@@ -1,4 +1,4 @@
-"""Fixtures of runs."""
+"""Fixtures for runs."""
 
 from session.conftest import forked, host, project
 

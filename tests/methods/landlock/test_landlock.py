@@ -1,4 +1,4 @@
-"""Landlock: what it holds, what the filter beside it closes, and that nothing of a run is left.
+"""Landlock: the rules that it enforces, the calls that the filter denies, and no leftovers of a run.
 
 Tests of launcher/source/grants.c.
 Tests of launcher/source/landlock.c.
@@ -92,7 +92,7 @@ def _shell(sandbox: RenderedSandbox, script: str) -> subprocess.CompletedProcess
     )  # fmt: skip
 
 
-# What the filter closes.
+# Calls that the filter closes.
 
 _ARM = os.uname().machine == "aarch64"
 NUMBERS = {
@@ -151,7 +151,7 @@ CLOSED: tuple[tuple[str, tuple[object, ...], str], ...] = (
     ("setsockopt", (-1, TCP, 30, "page", 4), "EPERM"),
     ("setsockopt", (-1, TCP, 23, "page", 4), "EPERM"),
 )
-"""Calls past what Landlock holds, and what the filter answers; each would get further than its refusal."""
+"""Calls that Landlock does not restrict, and the filter's answers; without it, each would get further."""
 
 OPEN: tuple[tuple[str, tuple[object, ...], str], ...] = (
     ("setpriority", (0, 0, 19), "ok"),
@@ -166,7 +166,7 @@ OPEN: tuple[tuple[str, tuple[object, ...], str], ...] = (
     ("ioctl", (-1, 0x5413, "page"), "EBADF"),
     ("unshare", (0x400,), "ok"),
 )
-"""Their neighbours, which go past both filters."""
+"""Similar calls, which pass both filters."""
 
 
 def test_what_landlock_does_not_hold_is_closed(sandbox: Made) -> None:
@@ -177,7 +177,7 @@ def test_what_landlock_does_not_hold_is_closed(sandbox: Made) -> None:
 
 
 def test_what_the_launcher_makes_is_open_to_nothing_else(sandbox: Made) -> None:
-    """With own sockets, which the launcher binds and connects: streams and packets by path."""
+    """The launcher binds and connects these sockets itself: streams and packets by path."""
     changed: dict[tuple[str, tuple[object, ...]], str]
     changed = {("socket", (1, STREAM, 0)): "ok", ("listen", (-1, 1)): "EBADF"}
     changed["socketpair", (1, DGRAM, 0, "page")] = "EPERM"
@@ -194,7 +194,7 @@ def test_what_the_launcher_makes_is_open_to_nothing_else(sandbox: Made) -> None:
 
 
 def test_a_profile_of_the_policys_own_opens_nothing_of_it(sandbox: Made, tmp_path: Path) -> None:
-    """A file that lets all through is taken as it is, and what Landlock doesn't hold is closed beside it."""
+    """A filter file that allows all calls is used as it is, and a second filter closes Landlock's gaps."""
     (tmp_path / "all.json").write_text('{"defaultAction": "SCMP_ACT_ALLOW"}')
     rows = [*CLOSED, *OPEN]
     tried = [("syscall", NUMBERS[name][_ARM], *words) for name, words, _ in rows]
@@ -224,7 +224,7 @@ def test_a_port_that_is_exposed_can_be_bound_and_no_other(sandbox: Made) -> None
 
 
 def test_what_appears_at_a_denied_path_stays_hidden(sandbox: Made, tmp_path: Path) -> None:
-    """Denied names that don't exist; a directory of which something is hidden; what is made in it later."""
+    """Missing denied names; a directory with a hidden part; files that are made in it later."""
     text = POLICY.replace("SEEN/hidden]", "SEEN/hidden, SEEN/later, SEEN/deep/er/later]")
     made = sandbox(text)
     script = (
@@ -257,7 +257,8 @@ def test_a_path_that_became_a_link_starts_nothing(sandbox: Made, tmp_path: Path)
 
 
 def test_ways_past_names(sandbox: Made, tmp_path: Path) -> None:
-    """Other names of a hidden file, of the sandbox's own and of a process outside that has the same user."""
+    """Other names of a hidden file: through the sandbox's own processes, and through the user's process
+    outside."""
     made, hidden, word = sandbox(), tmp_path / "seen/hidden", uuid.uuid4().hex
     command = [interpreters.INSIDE, "-c", "import time; time.sleep(600)", word]
     with subprocess.Popen(command, cwd=hidden, env={"SECRET": word}) as outside:
@@ -296,7 +297,7 @@ def test_ways_past_names(sandbox: Made, tmp_path: Path) -> None:
 
 
 def test_links_and_moves_between_writable_directories_work(sandbox: Made, tmp_path: Path) -> None:
-    """Any domain refuses them unless a rule grants them, the outer one too."""
+    """Any domain refuses them unless a rule grants them, including the outer one."""
     made, project = sandbox(), tmp_path / "project"
     tried = [
         ("mkdir", project / "one"),
@@ -323,7 +324,7 @@ def test_the_temporary_directory_is_the_runs_own(sandbox: Made, tmp_path: Path) 
 
 
 def test_a_variable_in_the_temporary_directory_names_the_runs_own(sandbox: Made) -> None:
-    """As the preset `build` has it: /tmp itself can't be used."""
+    """The preset `build` uses it, because /tmp itself can't be used."""
     values = "{BELOW: $TMP/cache/x, ITSELF: $TMP, BESIDE: /tmpfs, AMONG: 'a:/tmp/x', LATER: x=/tmp/x}"
     ended = _shell(
         sandbox(POLICY.replace("{pass: [PATH]}", f"{{pass: [PATH], set: {values}}}")),
@@ -362,7 +363,8 @@ def _escaping(sandbox: RenderedSandbox, mark: str, ready: Path, seconds: float) 
 
 @pytest.mark.parametrize("how", ["exit", "term", "launcher", "monitor", "both"])
 def test_nothing_is_left(sandbox: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    """Sessions, process groups and parents of one's own, and a process that forks and ends all the time."""
+    """The command makes sessions, process groups and orphans, and a process that forks and ends all the
+    time."""
     made, mark, ready = sandbox(), f"mark-{uuid.uuid4().hex}", tmp_path / "project/ready"
     argv = _escaping(made, mark, ready, 0.2 if how == "exit" else 600)
     with subprocess.Popen(argv, env=dict(made.environment), stderr=subprocess.DEVNULL) as running:
@@ -415,13 +417,13 @@ def test_modes_change_where_nothing_can_be_written_but_for_the_set_user_id_bit(
     assert [stat.S_IMODE(each.stat().st_mode) for each in (hidden, program)] == [0o777, 0o2755]
 
 
-# Where no namespace can be made.
+# Hosts without namespaces.
 
 
 @pytest.mark.needs("docker", "busybox")
 @pytest.mark.parametrize("user", ["0:0", "1000:1000"])
 def test_it_starts_in_an_ordinary_container(sandbox: Made, tmp_path: Path, user: str) -> None:
-    """Docker's own profile and masks: what makes namespaces doesn't start there."""
+    """Under Docker's own profile and masks, methods with namespaces don't start."""
     made, project = sandbox(), tmp_path / "project"
     subprocess.run(["chmod", "-R", "a+rwX", tmp_path], check=True, timeout=WAIT)
     script = (
@@ -439,7 +441,7 @@ def test_it_starts_in_an_ordinary_container(sandbox: Made, tmp_path: Path, user:
     assert ended.stderr.count("Permission denied") + ended.stderr.count("not permitted") == 4, ended.stderr
 
 
-# The policy's word, and the kernel's.
+# The policy's rules, and the kernel's.
 
 
 def test_each_lack_is_accepted_by_name(sandbox: Made) -> None:
@@ -465,7 +467,7 @@ def test_nothing_is_said_below_what_may_be_written(tmp_path: Path) -> None:
 
 
 def test_without_landlock_nothing_runs(sandbox: Made) -> None:
-    """A filter that says what kernels without it say; the launcher inherits it."""
+    """A filter answers like kernels without Landlock; the launcher inherits it."""
     made = sandbox()
     for error, said in ((38, "no Landlock"), (95, "Landlock is off")):
         argv = [sys.executable, "-c", REFUSING, str(error), str(made.launcher), "/bin/true"]
@@ -501,7 +503,7 @@ os.execv(argv[0], argv)
     ],
 )
 def test_an_older_version_is_refused_with_what_it_lacks(sandbox: Made, version: int, lacks: str) -> None:
-    """The question for the version is answered by a supervisor of the launcher (seccomp_unotify(2))."""
+    """A supervisor of the launcher answers the request for the version (seccomp_unotify(2))."""
     made = sandbox()
     argv = [sys.executable, "-c", ANSWERING, str(version), str(made.launcher), "/bin/true"]
     ended = subprocess.run(
@@ -560,7 +562,7 @@ def test_it_comes_second_and_is_not_weaker(tmp_path: Path) -> None:
 def test_verify_needs_of_several_methods_the_one_that_a_run_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without bubblewrap that is landlock; a policy that names one method needs that one."""
+    """Without bubblewrap that is landlock; a policy that names one method needs that method."""
     text = PLAIN.replace("method: landlock\n", "methods: [bwrap, landlock]\n", 1)
     policy = resolver(text, tmp_path / "project")(())
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -635,7 +637,7 @@ def test_probes_see_what_the_supervisor_lets_through(tmp_path: Path, what: str) 
 
 
 def test_what_is_hidden_is_so_by_another_name_beside_it(sandbox: Made, tmp_path: Path) -> None:
-    """A file system that ignores case has it by another name than the policy; a hard link is one, too."""
+    """A file system that ignores case has a second name for it; a hard link is another one."""
     made = sandbox(POLICY.replace("SEEN/hidden", "SEEN/key"))
     seen = tmp_path / "seen"
     (seen / "key").write_text("hidden")

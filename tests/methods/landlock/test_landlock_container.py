@@ -1,4 +1,4 @@
-"""The README's first commands by landlock and vm, from a wheel, in a container of our image `debian`."""
+"""The README's first commands with landlock and vm, from a wheel, in a container of our image `debian`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ accept_gaps:
   - {feature: filesystem.attributes, method: landlock, reason: names are no secret here}
   - {feature: process.kernel, method: landlock, reason: nothing else runs in this container}
 """
-"""The README's, but for a file of the project that is denied, and with what landlock can't accepted."""
+"""The README's policy, with a denied file of the project, and with landlock's gaps accepted."""
 
 VM_POLICY = """\
 schema: 1
@@ -58,7 +58,7 @@ resources: {memory: 256MiB, time: 10m}
 environment:
   set: {CI: "true"}
 """
-"""One of which landlock could hold half; vm accepts nothing less."""
+"""A policy that landlock could enforce half of; vm accepts no gap."""
 
 SCRIPT = """\
 cd "$HOME" && python3 -m venv --without-pip tools
@@ -90,7 +90,7 @@ run left sh -c 'ls -A . /tmp; ps -e -o args= | grep linux.um[l]; [ ! -e kept ] |
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Our wheel, those that it needs, pip, the script and the policy: all that the container is given."""
+    """The content of the container: our wheel, its dependencies, pip, the script and the policy."""
     folder = tmp_path_factory.mktemp("wheels")
     build = ("-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT)
     process.run(sys.executable, *build, timeout=BUILD)
@@ -110,7 +110,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True)
 class Container:
-    """Our image `debian` in an engine, under a name of its own."""
+    """Our image `debian` in an engine, under a separate name."""
 
     engine: EngineHost
     image: str
@@ -124,7 +124,7 @@ class Container:
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """The image, as `docker load` takes it, and its name there."""
+    """The image, as `docker load` accepts it, and its name there."""
     folder, name = tmp_path_factory.mktemp("image"), f"sandwright-debian-{uuid.uuid4().hex[:12]}:latest"
     program, platform = Path(sys.executable).with_name("sandwright"), collect_host().platform
     process.run(
@@ -154,11 +154,12 @@ def container(request: pytest.FixtureRequest, archive: tuple[str, Path]) -> Iter
 
 
 Said = dict[str, tuple[int, str]]
-"""The status and the words of each command of the script."""
+"""The status and the output of each command of the script."""
 
 
 def _first_commands(policy: str, wheels: Path, container: Container, user: str, *more: str) -> Said:
-    """The engine's own profile, masks and capabilities; no bubblewrap, and no namespace if there were one."""
+    """The container has the engine's own profile, masks and capabilities; no bubblewrap, and no
+    namespaces."""
     ended = container.run(
         *("run", "--rm", f"--user={user}", "--network=none", "--env=HOME=/home/someone"),
         *("--tmpfs=/home/someone:exec,mode=1777", f"--volume={wheels}:/wheels:ro", *more, container.image),
@@ -202,11 +203,11 @@ def test_the_first_commands(wheels: Path, container: Container, user: str) -> No
 @pytest.mark.needs("linux.uml")
 @pytest.mark.parametrize("user", ["0:0", "1000:1000"])
 def test_the_first_commands_with_a_kernel_of_its_own(wheels: Path, container: Container, user: str) -> None:
-    """The program of the package user-mode-linux is the one of this machine."""
+    """The program of the package user-mode-linux comes from this machine."""
     program = process.find("linux.uml")
     said = _first_commands("vm", wheels, container, user, f"--volume={program}:/usr/bin/linux.uml:ro")
     weaker = "vm: Landlock confines its kernel, without namespaces (vm: bwrap is not installed"
-    assert weaker in said["untrusted"][1]  # the first, which renders
+    assert weaker in said["untrusted"][1]  # the first command, which renders
     assert said["write"][1].endswith("hello")
     assert said["branch"][1].endswith("main")
     assert said["own"][1].endswith("[7]")

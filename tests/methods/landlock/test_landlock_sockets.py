@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Lin
 
 @pytest.fixture
 def shown(project: Project) -> Path:
-    """A directory that may be read; the project may be written."""
+    """A readable directory; the project is writable."""
     made = project.home.parent / "shown"
     made.mkdir()
     _policy(project, made)
@@ -45,7 +45,7 @@ def _policy(project: Project, shown: Path, more: str = "") -> None:
 
 
 def _inside(project: Project, script: str, *words: str) -> dict[str, object]:
-    """The output of a script that has the functions of INSIDE."""
+    """The output of a script with the functions of INSIDE."""
     (project.root / "inside.py").write_text(f"import time\nfrom own_sockets import *\n{script}")
     ended = project.run(interpreters.INSIDE, "inside.py", *words, options=("--trust-policy",))
     assert ended.returncode == 0, ended.stderr.decode()
@@ -142,7 +142,7 @@ def test_programs_that_have_servers_of_their_own_work(project: Project, shown: P
 
 
 def test_no_race_leads_to_the_host(project: Project, shown: Path, host: Host) -> None:
-    """Another thread changes the address while connect(2) is looked at; and the file while bind(2) is."""
+    """Another thread changes the address during connect(2), and the file during bind(2)."""
     path = host.listen(f"{shown}/readable")
     counts = _inside(project, "print(json.dumps(race(sys.argv[1:])))", path)
     assert int(str(counts["own"])) > 0
@@ -193,7 +193,7 @@ def test_a_listed_one_is_reached_and_no_other(project: Project, shown: Path, hos
 
 
 def test_another_sandbox_in_the_same_project_is_another(project: Project, shown: Path) -> None:
-    """A socket that one of them has bound is unreachable for the other."""
+    """One of them cannot reach a socket that the other has bound."""
     assert shown.exists()
     (project.root / "serve.py").write_text(
         "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.bind('served')\ns.listen()\n"

@@ -1,7 +1,7 @@
-"""The cases of landrun's own tests under our landlock, and the table of them in docs/comparison.md.
+"""The cases of landrun's own tests under our landlock, and their table in docs/comparison.md.
 
-The cases are those of test.sh of landrun 0.1.18 (811cfff, MIT), without those of its own options. `THEIRS`
-is what that script expects, ours is what a run here shows. SANDWRIGHT_UPDATE_GOLDEN=1 writes the table.
+The cases are those of test.sh of landrun 0.1.18 (811cfff, MIT), without those of its own options. `THEIRS` is
+the script's expectation, ours is the result of a run here. SANDWRIGHT_UPDATE_GOLDEN=1 writes the table.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PORT = "ports are those of the host's loopback"
 
 @dataclass(frozen=True)
 class Case:
-    """`script` runs in `seen`, of which `read` and `write` name parts. `works`: what landrun expects."""
+    """`script` runs in `seen`, of which `read` and `write` name parts. `works` is landrun's expectation."""
 
     name: str
     script: str
@@ -119,7 +119,7 @@ def _planted(seen: Path) -> None:
 
 
 def _works(case: Case, folder: Path, ports: dict[str, str]) -> bool:
-    """Whether the script ends with 0."""
+    """Whether the script exits with 0."""
     seen, project = folder / "seen", folder / "project"
     shutil.rmtree(seen, ignore_errors=True)
     _planted(seen)

@@ -1,4 +1,4 @@
-"""Seatbelt profiles, asked through the evaluator: they say what policies say. Simulated: no Mac was there.
+"""Seatbelt profiles, asked through the evaluator: they agree with the policies. Simulated, without a Mac.
 
 Tests of methods/seatbelt/path_rules.py.
 Tests of methods/seatbelt/profile.py.
@@ -72,7 +72,7 @@ def allows(asked: Evaluator, operation: str, path: str) -> bool:
 def test_the_linter_finds_no_error(case: str) -> None:
     found = lint(profile_text(golden(case)), params=PROXY)
     errors = [each for each in found if each.severity == "error"]
-    if case == "hostile-names":  # a name that holds a backslash looks like a mistake to it
+    if case == "hostile-names":  # to it, a name with a backslash looks like a mistake
         assert {each.code for each in errors} <= {"L06"}
     else:
         assert errors == []

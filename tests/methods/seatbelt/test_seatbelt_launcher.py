@@ -29,7 +29,7 @@ pytestmark = pytest.mark.needs("shasum")
 
 
 class Launch:
-    """A rendered launcher in a directory, with a stand-in for sandbox-exec in the place of the real one."""
+    """A rendered launcher in a directory, with a stand-in in place of sandbox-exec."""
 
     def __init__(self, folder: Path, *, stand_in: bool = True, **sections: Any) -> None:
         self.folder = folder

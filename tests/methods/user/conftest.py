@@ -1,4 +1,4 @@
-"""Accounts are made for real and taken away again; all that make them share the machine's list of them."""
+"""Tests with real accounts, which are removed again; all tests that make one share the machine's list."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Callable[[], Project]]:
-    """Makes a project that all can reach, below no directory of pytest's; its account goes with it."""
+    """Make a project that all users can reach, outside pytest's directories; its account is removed with
+    it."""
     if os.geteuid() != 0:
         pytest.skip("only root makes accounts")
     projects: list[Project] = []
@@ -51,7 +52,7 @@ def made() -> Iterator[Callable[[], Project]]:
 
 @pytest.fixture(scope="module")
 def project(made: Callable[[], Project]) -> Project:
-    """A project whose account exists."""
+    """A project with an existing account."""
     found = made()
     found.set_up()
     return found

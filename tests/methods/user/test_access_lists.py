@@ -1,4 +1,4 @@
-"""Access control lists as the kernel keeps them: read, written, and changed without opening anything else."""
+"""Access control lists as the kernel stores them: read, written, and changed without opening other paths."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ LISTS = st.builds(
     groups=st.dictionaries(st.integers(0, 0xFFFFFFFE), RIGHTS, max_size=4),
 )
 
-# What `setfacl -m u:1000:rwx` makes of a directory with mode 0750 (acl(5); version 2, then tag, rights, id).
+# The result of `setfacl -m u:1000:rwx` for a directory of mode 0750 (acl(5); version 2, then tag, rights,
+# id).
 WRITTEN = bytes.fromhex(
     "0200000001000700ffffffff02000700e803000004000500ffffffff10000700ffffffff20000000ffffffff"
 )
@@ -60,7 +61,7 @@ def _may(acl: AccessList) -> dict[tuple[str, int], int]:
 @settings(max_examples=examples(40))
 @given(LISTS, st.integers(0, 0xFFFFFFFE), RIGHTS)
 def test_nobody_else_gains_or_loses(acl: AccessList, uid: int, rights: int) -> None:
-    """A wider mask would give others what the old one kept from them (acl(5))."""
+    """A wider mask would give others the rights that the old one denied them (acl(5))."""
     before = {who: may for who, may in _may(acl).items() if who != ("user", uid)}
     granted = _may(acl.granting(uid, rights))
     assert granted.pop(("user", uid)) == rights
@@ -100,7 +101,7 @@ def test_a_tree_is_shared_and_taken_back(tmp_path: Path) -> None:
 
 
 def test_links_and_second_names_lead_nowhere(tmp_path: Path) -> None:
-    """A user of the tree may have put them there, and its sharer may be root."""
+    """A user of the tree may have made them, and root may be the one who shares it."""
     outside = tmp_path / "outside"
     outside.write_text("secret")
     tree = tmp_path / "tree"
@@ -128,7 +129,7 @@ def test_passing_through_is_not_seeing(tmp_path: Path) -> None:
 
 
 def test_what_lies_too_deep_is_left(tmp_path: Path) -> None:
-    """The account can make it so, directory by directory, and is removed nevertheless."""
+    """The account can make deep directories, and is removed nevertheless."""
     above = os.open(tmp_path, os.O_RDONLY)
     for _ in range(1500):
         os.mkdir("d", dir_fd=above)

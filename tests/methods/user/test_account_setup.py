@@ -1,4 +1,4 @@
-"""Accounts are made and taken away by plans that say first what they do.
+"""Accounts are made and removed by plans that first state their steps.
 
 Tests of methods/user/setup.py.
 """
@@ -84,7 +84,7 @@ def test_it_is_made_once_and_goes_without_a_trace(made: Callable[[], Project]) -
 
 
 def test_no_home_that_the_host_obeys(made: Callable[[], Project]) -> None:
-    """With `.ssh/authorized_keys` of a run in the home that passwd(5) names, sshd would let anybody in."""
+    """With a run's `.ssh/authorized_keys` in the home of passwd(5), sshd would accept a stranger."""
     project = made()
     project.set_up()
     with accounts_change():
@@ -100,7 +100,7 @@ def test_no_home_that_the_host_obeys(made: Callable[[], Project]) -> None:
 
 
 def test_a_way_to_the_project_is_opened_and_closed(made: Callable[[], Project]) -> None:
-    """Below a home that nobody else may enter, as most are."""
+    """The project lies below a home that other users cannot enter, as most homes are."""
     project = made()
     inner = Project(project.home / "deep/app", project.home)
     inner.root.mkdir(parents=True)
@@ -126,7 +126,8 @@ def test_a_way_to_the_project_is_opened_and_closed(made: Callable[[], Project]) 
 def test_who_owns_a_project_is_given_nothing_else(
     made: Callable[[], Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between `find` and `chown` a link takes a directory's place, and somebody's file the account's."""
+    """Between `find` and `chown`, a link replaces a directory, and the account would get another user's
+    file."""
     project = made()
     project.set_up()
     root, other = project.root, tmp_path / "other"
@@ -200,7 +201,7 @@ def test_what_a_strangers_policy_lists_is_not_shared_without_a_word(
 
 
 def test_a_cache_is_made_with_it_and_stays_in_reach(made: Callable[[], Project]) -> None:
-    """Below a home that nobody else may enter, and in every run: nobody closes it to the account again."""
+    """The cache lies below a closed home, and works in every run: no step closes it to the account again."""
     project = made()
     policy = project.root / "sandbox.yaml"
     policy.write_text(policy.read_text() + "cache: [pip]\n")
@@ -212,7 +213,7 @@ def test_a_cache_is_made_with_it_and_stays_in_reach(made: Callable[[], Project])
     script = "echo $1 >>$PIP_CACHE_DIR/kept && tail -n 1 $PIP_CACHE_DIR/kept; ls $2"
     for number in ("1", "2", "3"):
         if number == "3":
-            (own / "pip").chmod(0o700)  # whoever does that closes it, and is told how to open it
+            (own / "pip").chmod(0o700)  # a user who does that closes it, and learns how to open it
             assert project.sandwright("account-setup").returncode == 3
             assert project.sandwright("account-setup", "--yes").returncode == 0
         ran = project.sandwright("run", "--", "sh", "-c", script, "sh", number, str(own.parent))
@@ -225,7 +226,7 @@ def test_a_cache_is_made_with_it_and_stays_in_reach(made: Callable[[], Project])
 
 
 def test_the_account_has_no_rights_over_our_own_state(made: Callable[[], Project]) -> None:
-    """Outside its mounts, too: neither over what is there, nor over what is made there again."""
+    """This holds outside its mounts, too: for existing state, and for state that is made there again."""
     project = made()
     policy = project.root / "sandbox.yaml"
     grants = "write: [$PROJECT, ~/.cache, ~/.config, ~/.local]"
@@ -259,7 +260,7 @@ def test_the_account_has_no_rights_over_our_own_state(made: Callable[[], Project
 
 
 def test_nothing_is_written_where_the_account_says(made: Callable[[], Project], tmp_path: Path) -> None:
-    """Its home is its own: a command may put a link in its place of what root writes there once more."""
+    """Its home is its own: a command may put a link in place of a file that root writes again."""
     project = made()
     project.set_up()
     elsewhere, more = tmp_path / "elsewhere", tmp_path / "more"
@@ -279,7 +280,7 @@ def test_nothing_is_written_where_the_account_says(made: Callable[[], Project], 
 def test_rights_over_what_the_policy_listed_before_are_revoked(
     made: Callable[[], Project], tmp_path: Path
 ) -> None:
-    """The next account on this machine may get the number of one that was removed."""
+    """The next account on this machine may get the number of a removed one."""
     project = made()
     outer, inner = tmp_path / "outer", tmp_path / "outer/inner"
     inner.mkdir(parents=True)

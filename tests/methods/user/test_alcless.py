@@ -1,7 +1,7 @@
 """alcless, against a stand-in for `alclessctl`: it records its arguments, and there is no account.
 
-What is seen here are the rendered commands, the copies, and how runs end. That an account keeps anything
-apart is seen on macOS only (.github/workflows/macos.yml).
+The tests show the rendered commands, the copies, and the ends of runs. Only macOS shows the isolation of an
+account (.github/workflows/macos.yml).
 
 Tests of methods/alcless/explain.py.
 """
@@ -182,7 +182,7 @@ def test_two_runs_of_a_project_are_not_mixed(tmp_path: Path) -> None:
 
 
 def test_what_the_workflow_does_on_macos_is_done_with_the_stand_in(tmp_path: Path) -> None:
-    """The same script, where there is no account."""
+    """The same script, on a machine without an account."""
     program = Path(__file__).parent / "macos/try"
     place = tmp_path / "stand-in"
     place.mkdir()
@@ -192,12 +192,13 @@ def test_what_the_workflow_does_on_macos_is_done_with_the_stand_in(tmp_path: Pat
         [program], capture_output=True, text=True, timeout=120, check=False, env={"PATH": path, **own}
     )
     assert (said.returncode, said.stdout.splitlines()[-2]) == (0, "as it should be"), said
-    state = {".cache", ".config", ".docker", ".local"}  # reserved, made when it renders
+    state = {".cache", ".config", ".docker", ".local"}  # reserved names, made when it renders
     assert {each.name for each in tmp_path.iterdir()} - state == {"stand-in"}
 
 
 def test_no_set_id_file_comes_back(tmp_path: Path) -> None:
-    """The copy is its owner's: such a file of the account's would be a program that becomes them."""
+    """The copy belongs to its owner: a set-id file of the account's would be a program that becomes the
+    owner."""
     rendered = _rendered(tmp_path)
     rendered.run("set-up", "--yes")
     script = (

@@ -1,4 +1,4 @@
-"""The artifacts of `user`: the words of its plan are steps that its program knows.
+"""The artifacts of `user`: each step in its plan is one that its program knows.
 
 Tests of methods/user/launch.py.
 """
@@ -22,11 +22,11 @@ STEPS = {
 
 
 LIMITED = "ci"
-"""The case that limits memory, for which this method has nothing."""
+"""The case that limits memory, which this method cannot do."""
 
 
 def test_with_a_proxy_the_caller_makes_the_network() -> None:
-    """It is the one that the session's proxy is brought into; root's half makes none of its own."""
+    """The session's proxy is brought into this network; root's half makes none of its own."""
     plans = [read_plan(render(case_policy(case), "user")).plan for case in ("python-project", "strict")]
     assert [(plan.proxy, plan.user.network) for plan in plans] == [(True, False), (False, True)]
 
@@ -51,7 +51,7 @@ def test_every_word_of_a_plan_has_its_place(case: str) -> None:
 
 
 def test_a_project_has_one_account_for_each_person() -> None:
-    """Of names that useradd(8) takes: 32 characters at most, of these letters."""
+    """The names are valid for useradd(8): 32 characters at most, of these letters."""
     names = {
         account_for(project, uid).name
         for project in ("/home/ada/app", "/home/ada/äpp\n")

@@ -1,4 +1,4 @@
-"""Links under the method `user`: the account makes them as its own, and none in the project's repository."""
+"""Links under the method `user`: the account makes its own, and none in the project's repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that lead an account's programs through the proxy, which root makes."""
+"""Host names that lead an account's programs through the proxy; root makes their file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports between the host's loopback and that of an account's sandbox, which root makes."""
+"""Ports between the host's loopback and that of an account's sandbox; root makes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of the method `user` ends when somebody takes a mount away by work on the host."""
+"""A run of the method `user` ends when work on the host removes one of its mounts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def started(project: Project, script: str) -> subprocess.Popen[bytes]:
 
 @pytest.mark.parametrize("name", [".env", "LICENSE", "sandbox.yaml"])
 def test_the_run_ends(project: Project, name: str) -> None:
-    """With 137, and the path is said. Of root's own mounts none is left."""
+    """The status is 137, and the message has the path. None of root's own mounts is left."""
     path = project.root / name
     before = path.read_text()
     run = started(project, "sleep 600")
@@ -58,7 +58,8 @@ def test_other_work_goes_on(project: Project) -> None:
 
 
 def test_nothing_runs_where_a_mount_is_missing(project: Project) -> None:
-    """A plan without one of the mounts, as if it had been taken away before the command: nothing is run."""
+    """The plan lacks one of the mounts, as if it had been removed before the command: the command does not
+    run."""
     launcher = project.rendered()
     plan = launcher.with_name("plan")
     words = plan.read_bytes().split(b"\0")

@@ -1,4 +1,4 @@
-"""A command as an account of its project's own, for real: who it is, what it reaches, how it ends.
+"""A command as its project's own account, for real: its user, its access, and its end.
 
 Tests of launcher/source/privileges.c.
 """
@@ -69,7 +69,7 @@ def test_what_it_reaches(project: Project) -> None:
 
 @pytest.mark.parametrize("way", ["run", "launch"])
 def test_files_as_input_and_output(project: Project, tmp_path: Path, way: str) -> None:
-    """Output goes where the shell is in its file, and no file behind a descriptor is written or read."""
+    """The shell writes at its position in the file; no file behind a descriptor is written or read."""
     given, shown = tmp_path / "given", tmp_path / "shown"
     given.write_text("given\n")
     shown.write_text("a secret\n")
@@ -131,7 +131,7 @@ def test_words_and_bytes_pass_as_they_are(project: Project) -> None:
 
 
 def test_only_variables_that_pass_arrive(project: Project) -> None:
-    """However they are spelled, and longer than a pipe holds."""
+    """This holds however they are spelled, and for more than a pipe holds."""
     text = f'{POLICY}environment: {{pass: [KEPT*, PATH, HOME], set: {{SET: "it\'s"}}}}\n'
     long = "x" * 100_000
     given = {
@@ -207,7 +207,7 @@ def test_artifacts_are_what_was_rendered(project: Project) -> None:
 
 
 def test_what_appeared_since_is_told(project: Project) -> None:
-    """A denied name outside the project, where nothing is put in its place."""
+    """A denied name outside the project, where no placeholder is put."""
     elsewhere = project.home.parent / "shared"
     elsewhere.mkdir()
     text = POLICY.replace("deny: [", f"deny: [{elsewhere}/secret, ")

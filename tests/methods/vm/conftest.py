@@ -1,4 +1,4 @@
-"""Fixtures of proofs and of the proxy."""
+"""Fixtures for proofs and for the proxy."""
 
 from egress.conftest import names, running, world
 from support.small_image import host, listening, small_image

@@ -1,4 +1,4 @@
-"""The guest kernel of vm: what crosses the line to it, what it holds, and what holds its process.
+"""The guest kernel of vm: the data on its line, its restrictions, and those of its process.
 
 Tests of launcher/guest/source/guestbeside.c.
 Tests of launcher/guest/source/guestcommand.c.
@@ -101,7 +101,7 @@ def test_streams_files_and_the_status_cross_the_line(sandbox: Made, tmp_path: Pa
 
 @pytest.mark.needs("bwrap", "linux.uml")
 def test_input_in_pieces_of_any_size_comes_unchanged(sandbox: Made, tmp_path: Path) -> None:
-    """Long ones go by a file beside the line: no page may be read before all of it is written."""
+    """Long inputs go through a file beside the line: no page may be read before all of it is written."""
     (tmp_path / "project").mkdir()
     made, sizes = sandbox(), (1, 257, 4095, 4097, 300, 65536, 255, 70000, 12289) * 12
     running = subprocess.Popen(
@@ -166,7 +166,7 @@ os._exit(3)
 
 @pytest.mark.needs("bwrap", "linux.uml")
 def test_root_inside_reaches_nothing_of_what_looks_after_it(sandbox: Made) -> None:
-    """That has the line: whoever could write there would say how the command has ended."""
+    """The line is there: a program that could write to it would decide how the command has ended."""
     ended = _run(sandbox(), "python3", "-c", REACHING)
     assert (ended.stdout, ended.returncode) == (b"[]\n", 3), ended.stderr
 
@@ -182,7 +182,7 @@ def test_root_with_rights_can_end_the_run_and_not_hold_it(sandbox: Made, number:
 
 @pytest.mark.needs("bwrap", "linux.uml")
 def test_what_was_said_last_is_read_after_the_end_of_the_kernel(sandbox: Made) -> None:
-    """By somebody who reads nothing before: what pipe and relay do not hold waits in the line."""
+    """The reader reads nothing before: output that exceeds pipe and relay waits in the line."""
     made, size = sandbox(), 396_000
     argv = [str(made.launcher), "sh", "-c", f"head -c {size} /dev/zero; exit 5"]
     with subprocess.Popen(argv, env=dict(made.environment), stdout=subprocess.PIPE) as running:
@@ -233,7 +233,7 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, how: str) -> None:
 @pytest.mark.needs("bwrap", "linux.uml")
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor")
 def test_the_kernel_stays_on_one_processor(sandbox: Made, tmp_path: Path) -> None:
-    """It and its programs take turns; between processors that is several times as slow."""
+    """The kernel and its programs take turns; with several processors that is several times as slow."""
     made, ready = sandbox(), tmp_path / "project/ready"
     argv = [str(made.launcher), "sh", "-c", "echo >ready; sleep 600"]
     with subprocess.Popen(argv, env=dict(made.environment), cwd=ready.parent) as running:
@@ -279,7 +279,7 @@ def test_a_kernel_that_is_taken_over_meets_the_sandbox(tmp_path: Path) -> None:
     broken = {each: said for each, (verdict, said) in found.items() if verdict is not Verdict.PASS}
     assert len([each for each in held if each.partition("/")[0] in WALL]) > 40
     assert {each for each in broken if each.partition("/")[0] in WALL} <= UNLIKE, broken
-    assert "processes/inside" in broken  # so it was the host's kernel
+    assert "processes/inside" in broken  # this shows that it was the host's kernel
 
 
 UNLIKE = {"network/unix-socket", "network/later-socket", "network/project-socket", "network/abstract-socket",
@@ -309,7 +309,7 @@ CLOSES = "#include <unistd.h>\nint main(void) { close(3); for (;;) pause(); }"
 
 
 def test_a_kernel_that_closes_its_line_and_stays_is_ended(sandbox: Made) -> None:
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as outside:  # where nothing inside can write
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as outside:  # no program inside can write there
         argv = ["cc", "-static", "-x", "c", "-", "-o", f"{outside}/linux.uml"]
         subprocess.run(argv, input=CLOSES, text=True, check=True, timeout=WAIT)
         Path(outside).chmod(0o755)
@@ -325,7 +325,7 @@ def test_a_kernel_that_closes_its_line_and_stays_is_ended(sandbox: Made) -> None
 
 @pytest.mark.parametrize("kib", [1000, 128 << 10])
 def test_a_limit_of_file_sizes_that_ends_the_kernel_is_named(sandbox: Made, kib: int) -> None:
-    """Its memory is one file, larger than what the policy says by what its addresses are drawn from."""
+    """Its memory is one file, which exceeds the policy's limit by the range for random addresses."""
     made = sandbox()
     ended = subprocess.run(
         ["sh", "-c", f'ulimit -f {kib * 2}; exec "$0" true', made.launcher], capture_output=True,

@@ -1,4 +1,4 @@
-"""The program inside a kernel of the sandbox's own: an artifact, and nobody's to start elsewhere.
+"""The program inside the sandbox's own kernel: an artifact that does nothing anywhere else.
 
 Tests of launcher/guest/source/guest.c.
 """
@@ -34,7 +34,7 @@ Made = Callable[[str], Path]
 
 @pytest.fixture
 def launcher(tmp_path: Path) -> Made:
-    """A launcher of one form, in a directory that it was moved to."""
+    """A launcher of one form, in the directory to which it was moved."""
 
     def made(form: str) -> Path:
         artifacts = registry.render(resolver(POLICY, tmp_path / "project")(()), form).artifacts
@@ -85,7 +85,7 @@ def test_it_moves_with_the_sandbox_and_is_looked_at(launcher: Made, form: str, t
 
 @pytest.mark.parametrize("words", [(), ("--machine",), ("/dev/null",)])
 def test_elsewhere_it_does_nothing(words: tuple[str, ...]) -> None:
-    """As root it would cover /dev, and end the machine."""
+    """As root it would cover /dev, and stop the machine."""
     without_rights = ["setpriv", "--bounding-set=-all"] if os.getuid() == 0 else []
     ended = subprocess.run(
         [*without_rights, GUEST.path("linux/amd64"), *words], capture_output=True, text=True, timeout=WAIT,

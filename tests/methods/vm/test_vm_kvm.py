@@ -1,7 +1,7 @@
 """QEMU's machine: restored from a copy, inside bubblewrap's sandbox.
 
-KVM doesn't work where this was written, so QEMU translates the processor's instructions here (TCG), which no
-user is offered: the plan's `accelerator` is another, and all else is what runs with KVM.
+KVM doesn't work on the development machine, so QEMU translates the processor's instructions here (TCG), which
+users are not offered: only the plan's `accelerator` differs from a run with KVM.
 
 Tests of launcher/guest/source/guestmachine.c.
 Tests of launcher/source/qemu.c.
@@ -203,10 +203,10 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, how: str) -> None:
 
 
 def test_a_machine_that_is_taken_over_meets_the_sandbox(sandbox: Made, tmp_path: Path) -> None:
-    """In the place of QEMU, with its descriptors, under its filter, among its mounts."""
+    """The probes run in place of QEMU, with its descriptors, under its filter, among its mounts."""
     made, project = sandbox(), tmp_path / "project"
     argv = ("cc", "-static", "-w", "-DNAMESPACES", f'-DPROJECT="{project}"', f"-DLAUNCHER={os.getpid()}")
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as outside:  # where nothing inside can write
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as outside:  # no program inside can write there
         subprocess.run([*argv, "-o", f"{outside}/{QEMU}", TAKEOVER], check=True, timeout=WAIT)
         Path(outside).chmod(0o755)
         ended = _run(made, "true", path=outside)
@@ -214,10 +214,10 @@ def test_a_machine_that_is_taken_over_meets_the_sandbox(sandbox: Made, tmp_path:
     done = {name for name, answer in said.items() if answer == "done"}
     assert {each for each in said if each.startswith("control-")} <= done, ended.stderr
     assert {each for each in done if not each.startswith("control-")} == {
-        "denied-list",  # an empty cover
+        "denied-list",  # an empty placeholder
         "others",
         "udp",
-    }  # its own, and nowhere
+    }  # its own file, and nowhere else
     assert len(said) > 43
     assert (project / "kept/file").read_text() == (project / ".env").read_text() == "content"
 
@@ -239,7 +239,7 @@ def test_what_it_does_not_carry_is_refused(text: str, refused: str, tmp_path: Pa
 
 
 def test_the_trial_decides_and_ends_in_time() -> None:
-    """Without working KVM the preflight says so; with it, a real start has succeeded."""
+    """Without working KVM the preflight reports it; with it, a real start has succeeded."""
     begun = time.monotonic()
     found = VmKvm().preflight(collect_host())
     assert time.monotonic() - begun < 60

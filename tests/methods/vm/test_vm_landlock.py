@@ -1,4 +1,4 @@
-"""A kernel of its own where no namespace can be made: what is around its process, what is left.
+"""A separate kernel on a host without namespaces: the restrictions of its process, and leftovers.
 
 Tests of launcher/guest/source/guestroot.c.
 Tests of launcher/source/pathnames.c.
@@ -114,9 +114,9 @@ def test_the_probes_hold(prove_with: Prove) -> None:
 
 
 def test_a_kernel_that_is_taken_over_meets_the_launcher_and_landlock(sandbox: Made, tmp_path: Path) -> None:
-    """In the place of its program, with its descriptors, under its filters and rules.
+    """The probes run in place of its program, with its descriptors, under its filters and rules.
 
-    What was rendered lies where the sandbox may write.
+    The rendered artifacts lie in a directory that the sandbox may write.
     """
     project = tmp_path / "project"
     (project / ".git").mkdir(parents=True)
@@ -162,7 +162,7 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, how: str) -> None:
     with subprocess.Popen(argv, env=dict(made.environment), cwd=ready.parent) as running:
         assert eventually(ready.exists)
         started = list(below(running.pid))
-        assert sum(map(_is_kernel, started)) > 3  # with the processes that it leads
+        assert sum(map(_is_kernel, started)) > 3  # with its child processes
         monitor = next(each for each in started if list(below(each)))
         ended = {
             "term": [running.pid],
@@ -178,12 +178,12 @@ def test_nothing_is_left(sandbox: Made, tmp_path: Path, how: str) -> None:
     guest = made.launcher.with_name("guest")
     left = [each for each in Path("/tmp").glob("sandwright-*/init") if each.readlink() == guest]
     assert (left == []) is (how != "both")
-    for each in left:  # what `sandwright cleanup` does
+    for each in left:  # as `sandwright cleanup` does
         shutil.rmtree(each.parent)
 
 
 def _is_kernel(pid: int) -> bool:
-    # Under Landlock /proc/PID/exe of the kernel's processes can be read by root alone.
+    # Under Landlock, only root can read /proc/PID/exe of the kernel's processes.
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].endswith(b"/linux.uml")
     except OSError:

@@ -1,4 +1,4 @@
-"""Connections of a kernel of its own, carried over its line: much, many, both ends of each, what is left.
+"""Connections of a separate kernel, carried over its line: large, many, half-closed, and no leftovers.
 
 Tests of launcher/guest/source/guestnet.c.
 Tests of launcher/source/line.c.
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.needs("linux.uml")
 EVERY = [pytest.param("vm", marks=pytest.mark.needs("bwrap")), pytest.param("vm-landlock")]
 BWRAP = pytest.mark.parametrize("form", representative(EVERY, "vm"))
 LANDLOCK = pytest.mark.parametrize("form", representative(EVERY, "vm-landlock"))
-"""One program carries the connections of both, in one sandbox or the other."""
+"""One program carries the connections of both variants, in one sandbox or the other."""
 TAKEOVER = Path(__file__).parents[2] / "support" / "takeover_ports.c"
 WAIT = 1200 if THOROUGH else 200
 
@@ -112,7 +112,7 @@ def test_many_at_once(form: str, world: World, names: Path, tmp_path: Path) -> N
 
 @contextmanager
 def _server(serve: Callable[[socket.socket], None]) -> Iterator[int]:
-    """On this machine's loopback."""
+    """A server on this machine's loopback."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def accept() -> None:
@@ -162,8 +162,8 @@ for port in ({closed}, 9):
 
 @LANDLOCK
 def test_each_direction_ends_for_itself(form: str, tmp_path: Path) -> None:
-    """A side that has sent all still receives, and the other way round. Without a server, the client is
-    told."""
+    """A side that has sent everything still receives, and vice versa. Without a server, the client gets an
+    error."""
     heard: list[bytes] = []
 
     def serve(end: socket.socket) -> None:
@@ -261,7 +261,7 @@ def test_a_server_inside_is_reached_from_this_machine(form: str, tmp_path: Path)
 
 @pytest.mark.parametrize(("form", "how"), covering(EVERY, ["launcher", "both"]))
 def test_nothing_is_left(form: str, how: str, tmp_path: Path) -> None:
-    """In the middle of a connection each way: no process, no listener."""
+    """The run ends during a connection each way: no process and no listener remains."""
     met = threading.Event()
 
     def serve(end: socket.socket) -> None:
