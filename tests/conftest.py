@@ -34,16 +34,16 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 for _number in set(signal.Signals) - {signal.SIGPIPE, signal.SIGXFSZ}:  # Python ignores these two by itself
     if (
         signal.getsignal(_number) is signal.SIG_IGN
-    ):  # as under nohup and behind `&`: programs of tests would, too
+    ):  # as under nohup and behind `&`: the programs of tests would ignore them, too
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
-os.environ.setdefault("SANDWRIGHT_TRUST", "1")  # policies of tests grant what they like; programs inherit it
+os.environ.setdefault("SANDWRIGHT_TRUST", "1")  # policies of tests grant anything; programs inherit it
 
 _PID = os.getpid()
 
 
 def _guarded(execute: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
-    """An exec that never takes the place of the tests themselves, which would end green without a result."""
+    """An exec that never replaces the tests themselves, which would end successfully without a result."""
 
     def guarded(*words: object) -> NoReturn:
         if os.getpid() == _PID:
@@ -57,7 +57,8 @@ for _name in ("execv", "execve"):
     setattr(os, _name, _guarded(getattr(os, _name)))
 
 REQUIRED = frozenset(os.environ.get("SANDWRIGHT_REQUIRE", "").split(","))
-"""Tools whose absence is a failure instead of a skip; `all` means each that a test names. CI sets it."""
+"""Tools whose absence is a failure instead of a skip; `all` means every tool that a test names. CI sets
+it."""
 
 TESTS = Path(__file__).parent
 
@@ -65,7 +66,7 @@ GRACE = 5.0
 """Seconds."""
 
 LEFT_BEHIND = 9
-"""The exit status of a run that left something behind: no test is to blame that could be run again."""
+"""The exit status of a run that left something behind: no single test could be run again for it."""
 
 _SERVICES = pytest.StashKey[contextlib.ExitStack]()
 _BEFORE = pytest.StashKey[AbstractSet[object]]()
@@ -83,7 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def network_lab() -> None:
-    """Run the test where it can create network namespaces.
+    """Run the test in an environment that can create network namespaces.
 
     For a normal user, a pytest of `labworker` runs it.
     """
@@ -93,14 +94,15 @@ def network_lab() -> None:
 
 @pytest.fixture(scope="session")
 def mount_lab() -> None:
-    """Run the test where it can mount (`labworker.run`); programs that it starts see that, servers do not."""
+    """Run the test in an environment that can mount (`labworker.run`); its own programs see that, servers do
+    not."""
     if not labworker.is_privileged():
         pytest.skip("mounting takes root, or a user namespace, which this machine refuses")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect tests without garbage collection: it takes a fifth of the time."""
+    """Collect tests without garbage collection, which takes a fifth of the time."""
     gc.disable()
     try:
         return (yield)
@@ -113,7 +115,8 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Start each worker with another part of the modules: what one has compiled the others load."""
+    """Start each worker with another part of the modules: one compiles them, and the others load the
+    result."""
     report = yield
     worker = getattr(collector.config, "workerinput", None)
     if worker is not None and collector.path == TESTS and report.passed:
@@ -174,7 +177,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """A run that leaves a process, container, mount, network or file behind has failed."""
+    """Let a run fail that leaves a process, container, mount, network or file behind."""
     close_engine_hosts()
     if _is_worker(session.config):
         return
@@ -198,7 +201,7 @@ def _left(before: AbstractSet[object]) -> set[str]:
 
 
 def _wants_docker(config: pytest.Config) -> bool:
-    """Whether a daemon is started where none answers: if it is required, or where all tests run as root."""
+    """Whether to start a daemon if none answers: if it is required, or if all tests run as root."""
     if REQUIRED & {"docker", "dockerd", "all"}:
         return True
     everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS

@@ -1,4 +1,4 @@
-"""One class for each exit code, and messages that say where.
+"""One class for each exit code, and messages with positions.
 
 Tests of errors.py.
 """

@@ -32,7 +32,7 @@ def test_golden(folder: str) -> None:
 
 
 def test_no_file_is_left_over() -> None:
-    """`check_golden` looks at the files of its folder."""
+    """`check_golden` examines only the files of its own folder."""
     files = {path.relative_to(GOLDEN).as_posix() for path in GOLDEN.rglob("*") if path.is_file()}
     rest = {file for file in files if not file.startswith(tuple(f"{folder}/" for folder in FOLDERS))}
     assert rest == {f"{case}/{name}" for case in CASES for name in INPUTS}

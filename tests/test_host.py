@@ -1,4 +1,4 @@
-"""The facts of a machine, read from files that stand for other machines, and their trip through JSON.
+"""The facts of a machine, read from files that represent other machines, and their round trip through JSON.
 
 Tests of host.py.
 """

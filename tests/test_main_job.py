@@ -1,4 +1,4 @@
-"""The main job, as the README has it: every image built, unpacked, started; a second run does nothing."""
+"""The main job of the README: every image is built, unpacked and started; a second run does nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMAGES = {"debian", "distroless", "gvisor", "proxy", "workspace"}
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All images for this machine's platform, started under two runtimes, as the command left them."""
+    """All images for this machine's platform, started under two runtimes, in the command's final state."""
     directory = tmp_path_factory.mktemp("main-job")
     result = _build(directory)
     assert result.text.endswith("details in build/report.json and build/junit.xml"), result.text

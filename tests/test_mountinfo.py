@@ -1,4 +1,4 @@
-"""Mounts below a directory are found, and unmounted, whatever the directory is called.
+"""Mounts below a directory are found and unmounted, whatever the directory's name.
 
 Tests of mountinfo.py.
 """

@@ -1,4 +1,4 @@
-"""Files that a caller names are written through no link that a sandbox may have made.
+"""Files that a caller names are not written through a link that a sandbox may have made.
 
 Tests of outputs.py.
 """

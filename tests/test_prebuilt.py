@@ -1,4 +1,4 @@
-"""The programs that ship built: the committed bytes are those that their sources give.
+"""The shipped binaries: the committed bytes equal a build of their sources.
 
 Tests of crossbuild.py.
 Tests of launcher/__init__.py: which sources are in which program.
@@ -28,7 +28,7 @@ def _digest(content: bytes) -> str:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_the_record_is_of_the_programs_and_their_sources(program: PrebuiltProgram) -> None:
-    """A byte that is changed in either shows here, also where no compiler is; then build them again."""
+    """This test detects a changed byte in either, even without a compiler; then build them again."""
     record = json.loads(program.record.read_text())
     assert record["programs"] == {
         each: _digest(program.path(each).read_bytes()) for each in program.platforms
@@ -37,7 +37,7 @@ def test_the_record_is_of_the_programs_and_their_sources(program: PrebuiltProgra
 
 
 def test_these_are_all_programs_that_are_built() -> None:
-    """A source that belongs to no program would be compiled by nobody here, or on the user's machine."""
+    """A source without a program would never be compiled here, or only on the user's machine."""
     packages = sorted(PACKAGE.parent.glob("sandwright*"))
     sources = {path for each in packages for pattern in ("*.c", "*.h") for path in each.rglob(pattern)}
     assert sources == {path for program in PROGRAMS for path in program.sources()}
@@ -68,7 +68,7 @@ def test_the_sources_give_the_same_bytes(program: PrebuiltProgram, platform: str
 
 
 def test_what_runs_in_a_kernel_of_its_own_is_in_the_guest_alone() -> None:
-    """And what starts that is in the launcher of the processor that has such kernels."""
+    """The program that starts them is in the launcher for processors with such kernels."""
     programs = {each: LAUNCH.path(each).read_bytes() for each in LAUNCH.platforms}
     programs["guest"] = GUEST.path("linux/amd64").read_bytes()
     only = {b"trans=virtio,version=9p2000.L": {"guest"}, b"ssl0=fd:": {"linux/amd64"}}

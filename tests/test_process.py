@@ -114,7 +114,7 @@ def test_descriptors_are_passed_only_when_named() -> None:
 
 
 def test_directories_to_avoid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No program is taken from what a sandbox can write, nor through a link that it can replace."""
+    """No program comes from a directory that a sandbox can write, nor through a link that it can replace."""
     writable, other, linked = tmp_path / "p", tmp_path / "other", tmp_path / "linked"
     for folder in (writable, other, linked):
         folder.mkdir()
@@ -141,7 +141,7 @@ def test_directories_to_avoid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("way", ["directory", "link", "linked directory", "link out"])
 def test_programs_below_any_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    """A sandbox of another project may have put them there: neither we nor a child take one."""
+    """A sandbox of another project may have put them there: neither this process nor a child uses one."""
     bins, good, linked = tmp_path / "other/.venv/bin", tmp_path / "good", tmp_path / "linked"
     for folder in (bins, good, linked):
         folder.mkdir(parents=True)
@@ -166,7 +166,7 @@ def test_programs_below_any_project(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_program_that_is_being_written_is_started_when_it_is_done(tmp_path: Path) -> None:
-    """A descriptor of it may be in another thread's child, which has not run its own program yet."""
+    """Another thread's child may hold a descriptor of it until it executes its own program."""
     program = tmp_path / "program"
     shutil.copy(process.which("true"), program)
     with program.open("r+b") as file, pytest.raises(OSError, match="Text file busy"):

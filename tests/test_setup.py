@@ -1,4 +1,4 @@
-"""Set-up: what is planned for which machine, what is said first; and that a complete one is left alone.
+"""Set-up: the plan for each machine, the announcement before it; a complete machine stays unchanged.
 
 Tests of setup/requirements.py.
 """
@@ -29,7 +29,7 @@ QEMU = (
 
 @pytest.fixture(autouse=True)
 def keyring(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one file among the requirements is there, whatever machine this is."""
+    """The only file among the requirements exists, whatever this machine is."""
     exists = Path.exists
     monkeypatch.setattr(Path, "exists", lambda path: str(path) == KEYRING or exists(path))
 
@@ -97,7 +97,7 @@ def test_only_the_groups_that_are_wanted() -> None:
 
 
 def test_what_sandboxes_need_beside_their_runtimes_comes_with_these() -> None:
-    """The way out of an agent's sandbox, and Podman's networks without root."""
+    """The programs are an agent's proxy, and those for Podman's networks without root."""
     plan = plan_setup(["smoke"], _facts(programs=_without("squid", "slirp4netns", "pasta")))
     assert plan.describe()[0] == "install with apt-get, as root: slirp4netns passt squid"
 
@@ -297,7 +297,7 @@ def test_without_sudo(tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 def test_with_sudo(
     tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch, script: str, message: str
 ) -> None:
-    """A fake sudo: one that asks for a password, one that doesn't."""
+    """A fake sudo: one that asks for a password, and one that doesn't."""
     _fake_apt(tmp_path, log, monkeypatch)
     (tmp_path / "sudo").write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "sudo").chmod(0o755)
@@ -325,7 +325,7 @@ print(json.dumps([before is None, notes, after is not None]))
 
 
 def _register(platform: str, before: str) -> list[Any]:
-    """Register in a user namespace, with a binfmt_misc of its own (Linux 6.7); `before` is shell."""
+    """Register in a user namespace with a separate binfmt_misc (Linux 6.7); `before` is shell."""
     script = f'mount --make-rprivate / && {before} && exec "$0" -c "$1" "$2"'
     own = ("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -1,4 +1,4 @@
-"""A process is signalled only if it is the one that is meant.
+"""A process gets a signal only if it is the intended one.
 
 Tests of signalling.py.
 """
@@ -60,7 +60,7 @@ def test_a_process_of_somebody_else() -> None:
 @pytest.mark.needs("unshare")
 @pytest.mark.skipif(os.geteuid() != 0, reason="making namespaces takes root")
 def test_a_process_of_a_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is of this user, and says of itself what it likes: it is not taken for what a session left."""
+    """It belongs to this user and chooses its own name: it is not mistaken for a session's leftover."""
     monkeypatch.setattr(state, "read", session_record)
     words = (
         "unshare",
@@ -84,7 +84,7 @@ def test_a_process_of_a_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_killed_process_has_ended_when_that_is_said() -> None:
-    """`cleanup` looks for what a session left right after it ended it."""
+    """`cleanup` searches for leftovers of a session right after it has killed it."""
     big = "import sys; kept = bytearray(200 << 20); print(flush=True); sys.stdin.read()"
     for _ in range(3):
         with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Starting programs that hang, flood, leave children behind, or are called off.
+"""Starting programs that hang, flood, leave children behind, or are cancelled.
 
 Tests of watchdog.py.
 """
@@ -38,7 +38,7 @@ def test_a_hanging_program_ends_at_its_limit() -> None:
 
 
 def test_a_child_that_keeps_the_output_open_is_not_waited_for(tmp_path: Path) -> None:
-    """As a container does whose runtime was killed: it leads another session and holds the output."""
+    """A container whose runtime was killed does this: it is in another session and holds the output."""
     note = tmp_path / "pid"
     script = f"setsid sh -c 'echo $$ > {note}; exec sleep 600' & sleep 0.3; exit 3"
     started = time.monotonic()
@@ -106,7 +106,8 @@ def test_describe(ended: Ended, text: str) -> None:
 
 
 def test_it_reads_nothing_and_gets_no_device_of_the_host() -> None:
-    """runsc makes what it is given the property of the container's user: /dev/null, for the whole host."""
+    """runsc makes the container's user the owner of its streams: /dev/null would change for the whole
+    host."""
     ended = run_bounded(["sh", "-c", "readlink /proc/self/fd/0; cat"], limit=20, stop=NEVER)
     assert ended.stdout.startswith(b"pipe:")
     assert ended.status == 0

@@ -1,4 +1,4 @@
-"""Any text as a policy (fuzz) is accepted or refused with a position; nothing else happens."""
+"""Any text as a policy (fuzz) is accepted or refused with a position; there is no other outcome."""
 
 from __future__ import annotations
 

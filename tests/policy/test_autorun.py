@@ -1,4 +1,4 @@
-"""Each name that tools run by themselves has one row, which says what is done about it and why.
+"""Each name that tools run by themselves has one row, with the decision about it and the reason.
 
 Tests of nested.py.
 Tests of policy/autorun.py.
@@ -41,7 +41,8 @@ opencode.json .aider.conf.yml .gitmodules .vscode/tasks.json .envrc .mcp.json .h
 .jj/repo/config.toml .sl/config .bzr/branch/branch.conf _darcs/prefs/defaults .pijul/config .fslckout
 _FOSSIL_ .fossil-settings/th1-setup CVS/Root .p4config .svn/wc.db Makefile package.json
 """
-"""Names at which programs of the host ran code, or that name programs: tried by hand, or of the same kind."""
+"""Names from which host programs ran code, or that name programs: tried by hand, or similar to a tried
+one."""
 
 
 def _row(path: str) -> AutorunName | None:
@@ -117,7 +118,7 @@ def test_a_search_that_would_end_early_is_refused(
 
 
 def test_a_project_in_the_project_keeps_its_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its launchers and its policy start things on the host; a file of that name alone may be data."""
+    """Its launchers and its policy start programs on the host; a file that only has the name may be data."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for name in ("a/.sandbox/bwrap", "a/b/.sandbox", "data", ".sandbox"):
         (tmp_path / "p" / name).mkdir(parents=True)

@@ -1,7 +1,8 @@
-"""A directory that a run closed (chmod) or a repository that it took apart is not lost for the next run.
+"""A directory that a run closed (chmod), or a repository that it took apart, is still protected in the next
+run.
 
-A program inside owns the files of the project: it can hide what is to be protected from one search, and
-bring it back when the sandbox that was made without it runs.
+A program inside owns the files of the project: it can hide a protected name from one search, and restore it
+while the sandbox that was made without it runs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sandwright.errors import UsageError
 from sandwright.inputs import LiveHost
 
 OTHER = 65534
-"""The user as whom it is tried, as root is denied nothing by modes."""
+"""The user of the tests, because modes deny root nothing."""
 GIT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
 
 
@@ -86,7 +87,7 @@ def test_a_recording_does_not_hold_when_a_directory_was_closed(project: Path) ->
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a directory of another user")
 def test_a_directory_that_another_user_closed_is_passed_over(project: Path) -> None:
-    """Such as those that containers fill: no program inside opens them either."""
+    """Containers fill such directories; no program inside opens them either."""
     (project / "data").mkdir()
     os.setresuid(0, 0, 0)
     os.chown(project / "data", 12345, 12345)
@@ -102,7 +103,7 @@ def test_a_directory_that_another_user_closed_is_passed_over(project: Path) -> N
 @pytest.mark.needs("git")
 @pytest.mark.parametrize("moved", [["HEAD"], ["refs"], ["HEAD", "refs"]])
 def test_a_bare_repository_without_some_of_its_names_is_held(project: Path, moved: list[str]) -> None:
-    """`config` and `objects` can't be moved, as there are mounts in their place."""
+    """`config` and `objects` can't be moved, because mounts cover them."""
     subprocess.run(["git", "init", "-q", "--bare", project / "z.git"], check=True, env=GIT)
     for name in moved:
         (project / "z.git" / name).rename(project / "z.git" / f"{name}.away")
@@ -112,7 +113,7 @@ def test_a_bare_repository_without_some_of_its_names_is_held(project: Path, move
 
 
 def test_what_only_has_a_name_of_a_repository_is_no_repository(project: Path) -> None:
-    """`src/objects` beside `src/config`."""
+    """An example is `src/objects` beside `src/config`."""
     for name in ("src/objects", "src/config", "lib/objects"):
         (project / name).mkdir(parents=True)
     (project / "src/HEAD.md").touch()

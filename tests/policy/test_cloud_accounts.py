@@ -1,4 +1,4 @@
-"""Cloud accounts: what `credentials.cloud` opens and closes, whichever presets a policy extends."""
+"""Cloud accounts: the paths that `credentials.cloud` opens and closes, whichever presets a policy extends."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_loops_and_pipes_do_no_harm(tmp_path: Path) -> None:
 
 
 def test_a_directory_where_git_has_a_file_does_no_harm(tmp_path: Path) -> None:
-    """Another run's covers may be there at that moment."""
+    """It may be a placeholder of another run."""
     project = tmp_path / "home" / "p"
     (project / ".git" / "commondir").mkdir(parents=True)
     assert _collect("", tmp_path).git_directories == (f"{project}/.git",)
@@ -109,7 +109,7 @@ def _listening_at(path: Path) -> socket.socket:
 
 
 def test_the_sockets_of_trials_that_go_on_meanwhile(tmp_path: Path) -> None:
-    """They would end other runs when they go. A trial sees its own."""
+    """Their removal would end other runs. A trial sees its own sockets."""
     with scratch_directory() as scratch, _listening_at(scratch / "s"):
         for directory, seen in ((scratch.parent.parent, False), (scratch, True)):
             found = _collect(f"filesystem: {{read: [{directory}]}}", tmp_path).sockets
@@ -117,7 +117,7 @@ def test_the_sockets_of_trials_that_go_on_meanwhile(tmp_path: Path) -> None:
 
 
 def test_no_facts_depend_on_the_trials_that_go_on(tmp_path: Path) -> None:
-    """A run whose recording changed would render its sandbox anew. The control: the directory is known."""
+    """A run whose recording changed would render its sandbox again. The control: the directory is known."""
     path, inputs = user_dirs.visible_scratch(), LiveHost()
     loaded = Policy.from_text("schema: 1\nmethod: bwrap\nfilesystem: {read: [/], write: [/var/tmp]}\n")
     collect_facts(loaded, project=tmp_path, inputs=inputs)
@@ -144,7 +144,7 @@ def test_a_socket_that_was_bound_through_a_link(tmp_path: Path) -> None:
 
 
 def test_a_socket_whose_name_has_lines_of_its_own(tmp_path: Path) -> None:
-    """Any user of the machine can bind one, and the kernel tells names as they are."""
+    """Any user of the machine can bind one, and the kernel reports names unescaped."""
     path = tmp_path / "s"
     with _listening_at(path), socket.socket(socket.AF_UNIX) as other:
         other.bind(f"\0{tmp_path}\n1: 2 0 nonsense 1 1 1 /y\n1: 2 0 10000 1 1 1 /z"[:107])
@@ -166,7 +166,8 @@ def test_a_socket_whose_name_has_lines_of_its_own(tmp_path: Path) -> None:
     ids=["nothing", "all", "all and shared", "all but /tmp", "shared", "denied below", "read below"],
 )
 def test_only_sockets_that_can_be_connected_to_count(tmp_path: Path, text: str, *, seen: bool) -> None:
-    """Others come and go, and what is rendered stays the same. Temporary directories of tests are in /tmp."""
+    """Other sockets come and go without a change of the artifacts. Temporary directories of tests are in
+    /tmp."""
     (tmp_path / "d").mkdir()
     project, inputs = tmp_path / "home" / "p", LiveHost()
     project.mkdir(parents=True)
@@ -289,7 +290,8 @@ def test_facts_of_another_machine_are_enough(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["none", "proxy", "host"])
 def test_a_physical_network_device_is_hidden_where_its_driver_is(mode: str) -> None:
-    """The mask of /sys/class/net hides a link; the device lies below its bus, and has the host's address."""
+    """The mask of /sys/class/net hides a link; the device itself lies below its bus, and has the host's
+    address."""
     names = ("/", "/h", "/h/p", "/sys", "/sys/class", "/sys/class/net", "/sys/devices", "/sys/devices/pci0")
     device = "/sys/devices/pci0/1/net"
     entries = {

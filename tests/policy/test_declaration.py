@@ -1,5 +1,5 @@
-"""The support of methods for policies: the table is whole, and an unsupported feature is an error with its
-name.
+"""The support of methods for policies: the table is complete, and the error for an unsupported feature names
+it.
 
 Tests of methods/<name>/support.py: each feature of each method.
 Tests of policy/names.py: features.

@@ -1,4 +1,4 @@
-"""Answers about a policy: the decision, the rule that decides, and the line it stands in.
+"""Answers about a policy: the decision, the deciding rule, and the rule's line.
 
 Tests of policy/explain.py.
 """

@@ -1,4 +1,4 @@
-"""Facts of a host: kept as JSON, and refused when that is not what it was.
+"""Facts of a host: kept as JSON, and refused if the JSON has another form.
 
 Tests of policy/facts.py.
 """

@@ -1,4 +1,4 @@
-"""The managed policy (floor): each field's order of strictness, and that no other layer loosens it.
+"""The managed policy (floor): each field's order of strictness; no other layer can loosen the floor.
 
 Tests of policy/floor.py.
 Tests of policy/path_limits.py.
@@ -175,7 +175,7 @@ def test_a_denial_of_the_user_is_no_floor() -> None:
     assert not policy.is_path_readable("/srv/secret/more")
 
 
-# A random floor and a random policy over a small tree; what the floor lets be is worked out here, by itself.
+# A random floor and a random policy over a small tree; the test computes separately what the floor permits.
 
 NAMES = ["a", "b", "c"]
 PATHS = ["/t" + "".join(f"/{name}" for name in names) for names in [(), ("a",), ("b",), ("a", "b"), ("a", "c"), ("b", "a"), ("a", "b", "c"), ("b", "a", "b")]]  # fmt: skip
@@ -236,7 +236,7 @@ def test_no_files_get_past_the_floor(floor: dict[str, list[str]], user: dict[str
     st.fixed_dictionaries({"read": LISTS, "write": LISTS}, optional={"readonly": LISTS, "deny": LISTS}),
 )
 def test_only_what_loosens_is_refused(floor: dict[str, list[str]], project: dict[str, list[str]]) -> None:
-    """With a floor that only grants, and a project that grants anew, the merged policy is the project's."""
+    """If the floor only grants, and the project grants again, the merged policy is the project's."""
     alone = Policy.from_layers([load.layer(_text(project), kind="project")]).resolve(FACTS)
     loosens = any(
         (alone.is_path_readable(path) and not _floor_allows(floor, "read", path))

@@ -1,4 +1,4 @@
-"""Hosts and their patterns: one spelling, exact matching, and no way around by another spelling.
+"""Hosts and their patterns: one spelling, exact matching, and no bypass by another spelling.
 
 Tests of policy/hosts.py.
 """

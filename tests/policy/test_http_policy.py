@@ -1,4 +1,4 @@
-"""The fields `network.http` and `credentials.http`: what may stand there, how layers merge, what limits hold.
+"""The fields `network.http` and `credentials.http`: their values, the merge of layers, and the limits.
 
 Tests of policy/resolve_http.py.
 Tests of policy/floor_http.py: the managed policy's limits.

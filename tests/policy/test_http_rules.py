@@ -67,7 +67,7 @@ def test_no_rule_allows_a_second_spelling(target: str) -> None:
 
 
 def test_an_escaped_slash_counts_as_one() -> None:
-    """Also where only one rule of the host has any."""
+    """This holds even if only one rule of the host has such a slash."""
     npm = host("/@s%2f*", "/a/**")
     assert isinstance(npm.decide("GET", "/@s%2fx"), HttpRule)
     assert isinstance(npm.decide("GET", "/a/b%2fc"), HttpRule)
@@ -89,7 +89,8 @@ REFUSING = {
 
 @pytest.mark.parametrize("name", REFUSING)
 def test_no_regex_that_refuses_repeats_a_group(name: str) -> None:
-    """Each turn of a group takes of PCRE's stack; without any left nothing is found, so nothing refused."""
+    """Each turn of a group uses PCRE's stack; without stack a pattern finds nothing, and so refuses
+    nothing."""
     assert re.findall(r"(?<!\\)\)(?:[*+](?!\+)|\{)", REFUSING[name]) == []
 
 

@@ -29,7 +29,7 @@ FACTS = HostFacts(os="linux", home="/home/u", project="/home/u/p")
 
 
 def test_the_items_of_a_layer_get_their_places_once() -> None:
-    """A run merges the same presets for the policy and for what it is compared with."""
+    """A run merges the same presets for the policy and for the policy that it is compared with."""
     layers = [load.built_in(), *load.presets(("default",))]
     first, second = merged(layers), merged([*layers, load.layer("filesystem:\n  deny: [/x]\n")])
     for name, items in first.lists.items():
@@ -40,7 +40,7 @@ def test_the_items_of_a_layer_get_their_places_once() -> None:
 
 
 def _resolved(**texts: str) -> ResolvedPolicy:
-    """A policy whose layers say these texts, on top of nothing but what is built in."""
+    """A policy whose layers contain these texts, on top of the built-in layer only."""
     texts["user"] = "extends: []\n" + texts.get("user", "")
     layers = [load.layer(text, kind=kind, file=f"{kind}.yaml") for kind, text in texts.items()]  # type: ignore[arg-type]
     return Policy.from_layers(layers).resolve(FACTS)
@@ -97,7 +97,7 @@ def _view(policy: ResolvedPolicy) -> Mapping[str, Any]:
 
 
 VALUES = [
-    # field, without any, one text and what it means, another text and what it means
+    # field, without any, one text and its meaning, another text and its meaning
     ("method", [], "method: bwrap", ["bwrap"], "method: docker", ["docker"]),
     ("methods", [], "methods: [bwrap]", ["bwrap"], "methods: [gvisor, docker]", ["gvisor", "docker"]),
     ("filesystem.placeholders", True, "filesystem: {placeholders: false}", False, "filesystem: {placeholders: true}", True),

@@ -1,4 +1,4 @@
-"""One layer: what a file may say, and every fault of it at once, with line, column and words.
+"""One layer: the valid contents of a file, and all its faults at once, with line, column and message.
 
 Tests of policy/load.py.
 """
@@ -241,7 +241,7 @@ def test_faults_of_a_link_quote_nothing_of_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("through_a_link", [False, True])
 def test_a_named_pipe_is_refused_and_one_of_a_shell_is_read(tmp_path: Path, through_a_link: bool) -> None:
-    """A project of somebody else's may have one, and nobody writes to it."""
+    """A stranger's project may contain one, and no process writes to it."""
     pipe = tmp_path / "sandbox.yaml"
     if through_a_link:
         pipe.symlink_to("pipe")

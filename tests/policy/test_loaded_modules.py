@@ -1,4 +1,4 @@
-"""No sandbox can change a module that this program has loaded. Hundreds of them take little time.
+"""No sandbox can change a module that this program has loaded. The check of hundreds takes little time.
 
 Tests of policy/installation.py.
 """
@@ -20,7 +20,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory outside the project that all modules seem to be loaded from."""
+    """A directory outside the project from which all modules seem to be loaded."""
     found = tmp_path / "packages"
     found.mkdir()
     (tmp_path / "project").mkdir()

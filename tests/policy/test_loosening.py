@@ -105,7 +105,7 @@ def test_general_presets_open_nothing_but_set_user_id(preset: str) -> None:
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_agents_preset_in_a_strangers_policy_needs_a_word(agent: str) -> None:
-    """It would use the login that the person keeps for that agent."""
+    """Such a preset would use the login that the user keeps for that agent."""
     found = _found(f"extends: [agent-{agent}]")
     assert [each for each in found if each.startswith("reads ")] == [], "it is read where it is written"
     assert any(each.startswith("passes ") for each in found)
@@ -231,10 +231,10 @@ STRICTER = [
         for name, less in (("memory", "1GiB"), ("cpus", "1"), ("pids", "9"), ("files", "9"), ("time", "1s"))),
     ("accept_gaps", "accept_gaps: []", "accept_gaps: [{feature: network.none, method: user, reason: x}]", ["does without network.none under user"]),
 ]  # fmt: skip
-"""A field, what the user's own policy restricts with it, and a project's file that lifts that."""
+"""A field, the user's restriction of it, and a project's file that lifts the restriction."""
 
 NEED_NO_APPROVAL = {"cache", "network.ca", "image", "gvisor.engine", "reason"}
-"""Fields that give access to nothing more, or to directories that only this project keeps."""
+"""Fields that give no further access, or only access to directories of this project."""
 
 
 @pytest.mark.parametrize(("field", "own", "project", "found"), STRICTER)
@@ -414,7 +414,7 @@ PATHS = [
 )
 @settings(max_examples=examples(150))
 def test_nothing_is_overlooked(entries: list[tuple[str, str]], bare: bool) -> None:
-    """Each path that the policy opens and the preset doesn't is reported, or one above it is."""
+    """Each path that the policy opens and the preset doesn't is reported, or a directory above it is."""
     lists = {
         kind: [path for each, path in entries if each == kind]
         for kind in ("read", "write", "readonly", "deny")
@@ -429,7 +429,7 @@ def test_nothing_is_overlooked(entries: list[tuple[str, str]], bare: bool) -> No
     try:
         resolved = without_command_line(policy).resolve(FACTS)
     except DocumentError:
-        reject()  # what can't be is no policy
+        reject()  # skip an impossible policy
     default = without_project(policy).resolve(FACTS)
     found = loosenings(resolved, default, remote=(), image_root=frozenset())
     told = {

@@ -1,4 +1,4 @@
-"""Rules about tools (`mcp`) in `network.http`: what may stand there, what they decide, what limits them.
+"""Rules about tools (`mcp`) in `network.http`: their values, their decisions, and their limits.
 
 Tests of policy/mcp_rules.py.
 """
@@ -122,7 +122,7 @@ def test_other_paths_and_several_rules() -> None:
     ],
 )
 def test_an_escaped_slash_leads_to_no_other_rule(path: str, spellings: tuple[str, ...]) -> None:
-    """Servers that decode a path before they look for its handler take it for a slash (CGI, WSGI)."""
+    """Servers that decode a path before they look for its handler treat it as a slash (CGI, WSGI)."""
     tools = f"{{host: m.example, paths: ['{path}'], mcp: {{tools: [search]}}}}"
     host = _host(tools, BESIDE, "{host: m.example, paths: ['/@npm%2f*']}")
     assert {each: host.decide("POST", each, "tools/call delete") for each in spellings} == dict.fromkeys(
@@ -181,7 +181,7 @@ def test_more_tools_need_approval(rules: list[str], found: list[str]) -> None:
 
 
 def test_patterns_include_what_they_match() -> None:
-    """By random names: where one list includes another, it lists every tool of it."""
+    """Tested with random names: if one list includes another, it lists every tool of it."""
     draw = random.Random(38)
     included = 0
     for _ in range(4000):

@@ -1,4 +1,4 @@
-"""Canonical paths: links, firmlinks, spellings that are the same file, and where that ends.
+"""Canonical paths: links, firmlinks, equivalent spellings of a file, and the limits of that.
 
 Tests of policy/paths.py.
 """
@@ -71,7 +71,7 @@ def test_loops_end(path: str) -> None:
 
 
 class _Counting(dict[str, HostEntry]):
-    """Entries that count how often they are looked up."""
+    """Entries that count their lookups."""
 
     lookups = 0
 

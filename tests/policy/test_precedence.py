@@ -29,7 +29,7 @@ FACTS = HostFacts(
 
 
 def _real(path: str) -> str:
-    """Links resolved, for these links only."""
+    """Resolves these links only."""
     for prefix, target in (("/l", "/t/a"), ("/t/c", "/t/b"), ("/t/b/up", "/t/a")):
         if path == prefix or path.startswith(prefix + "/"):
             return _real(target + path[len(prefix) :])
@@ -61,7 +61,7 @@ def test_the_most_specific_path_wins(rules: list[tuple[str, str]]) -> None:
     text = "\n".join(f"  {kind}: [{', '.join(paths)}]" for kind, paths in lists.items())
     try:
         policy = Policy.from_layers([load.layer(f"extends: []\nfilesystem:\n{text}\n")]).resolve(FACTS)
-    except DocumentError as refused:  # whoever can replace a link must not be granted what it leads to
+    except DocumentError as refused:  # a replaceable link must not grant access to its target
         if "leads through the link" in str(refused):
             return
         raise

@@ -1,4 +1,4 @@
-"""The shipped presets, and the examples that people copy. Each resolves and means what it says.
+"""The shipped presets, and the examples that users copy. Each resolves, and has the intended effect.
 
 Tests of policy/names.py: the names of presets.
 Tests of policy/presets/default.yaml.
@@ -149,7 +149,7 @@ def test_there_are_examples_for_each_kind_of_work() -> None:
 
 
 GRANTING = ("landlock", "noop", "vm")
-"""Methods that hold nothing inside of what may be written, and one that has no way to a proxy."""
+"""Methods that restrict nothing inside writable paths, and one that cannot reach a proxy."""
 
 
 @pytest.mark.parametrize("method", [method for method in METHODS if method not in GRANTING])
@@ -220,7 +220,7 @@ def test_where_layers_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_policy_behind_a_link_that_leads_nowhere_is_not_left_out(
     kind: str, link: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its restrictions would be lost: its disk may not be mounted."""
+    """Its restrictions would be lost: the disk with its target may not be mounted."""
     folder = tmp_path / "config" / "sandwright"
     monkeypatch.setattr(load, "FLOOR", folder / "policy.yaml" if kind == "floor" else tmp_path / "none")
     place = folder / link if link == "policy.yaml" else folder
@@ -244,7 +244,7 @@ def test_no_variable_without_an_absolute_path_moves_the_users_policy(
 
 
 def test_the_table_of_secrets_is_what_the_preset_denies() -> None:
-    """Each place stands once, with a reason; what is left has one, too."""
+    """Each path is there once, with a reason; each omitted path has a reason, too."""
     listed = [item.value for item in merged(load.preset("default")).items("filesystem.deny")]
     denied = [path for places in secretplaces.DENIED.values() for path in places]
     assert sorted(path for path in listed if path.startswith("~")) == sorted(denied)
@@ -279,7 +279,7 @@ PLACES = """
 ~/.gemini/google_accounts.json ~/.config/hub ~/.terraform.d/credentials.tfrc.json
 ~/.config/sops/age/keys.txt
 """
-"""The files in which programs keep secrets, as a search through their manuals found them."""
+"""The files in which programs store secrets, from a search through their manuals."""
 
 
 @pytest.mark.parametrize("place", PLACES.split())

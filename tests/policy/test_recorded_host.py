@@ -1,4 +1,4 @@
-"""One record of the host: what resolving and rendering look at is what was recorded, and nothing else.
+"""One record of the host: resolving and rendering read the recorded facts, and nothing else.
 
 Tests of inputs.py.
 Tests of policy/facts.py: a question that was not recorded is an error.

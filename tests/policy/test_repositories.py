@@ -72,7 +72,7 @@ def test_the_git_file_of_a_submodule_stays(repo: Path) -> None:
 
 @pytest.mark.parametrize("version", ["2", "3", "4"])
 def test_one_that_is_not_checked_out_is_not_made(repo: Path, version: str) -> None:
-    """Git would enter a directory that the index lists as a repository as soon as one exists."""
+    """Git would enter a directory that the index lists as a repository as soon as it exists."""
     (repo / "file").write_text("x" * 100)
     (repo / "new").write_text("x")
     _git(repo, "add", "file")
@@ -96,7 +96,7 @@ NAMES = [b"\xff\xfe", b"a\nb", b"a:b", b"../y", b"x/../../y", b"a" * 300, b"'$(x
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("name", NAMES)
 def test_an_index_that_somebody_made_up(repo: Path, tmp_path: Path, name: bytes) -> None:
-    """For any name in it, sandboxes start, and nothing is made outside the project."""
+    """For any name in it, sandboxes start, and no file is made outside the project."""
     entry = bytes(24) + b"\0\0\xe0\0" + bytes(12 + 20) + len(name).to_bytes(2, "big") + name + b"\0"
     (repo / ".git" / "index").write_bytes(b"DIRC" + (2).to_bytes(4, "big") + (1).to_bytes(4, "big") + entry)
     policy = _resolved(repo)
@@ -106,13 +106,13 @@ def test_an_index_that_somebody_made_up(repo: Path, tmp_path: Path, name: bytes)
 
 
 def _entry(path: bytes, removed: bytes) -> bytes:
-    """An entry of an index of version 4 that is a repository: its path begins as that of the one before."""
+    """A version-4 index entry for a repository, whose path shares a prefix with the previous entry."""
     return bytes(24) + b"\0\0\xe0\0" + bytes(12 + 20) + b"\x0f\xff" + removed + path + b"\0"
 
 
 @pytest.mark.parametrize("version", [2, 4])
 def test_an_index_that_was_made_to_fill_the_memory(version: int) -> None:
-    """A few MB of it would name GB of paths."""
+    """A few MB of it would give GB of paths."""
     if version == 4:
         entries = _entry(b"a" * (1 << 20), b"\0") + 400 * _entry(b"a", b"\1")
     else:
@@ -143,7 +143,7 @@ def test_a_submodule_whose_place_looks_like_a_repository(repo: Path, name: str, 
 
 
 def test_a_submodule_without_the_file_that_git_knows_it_by(repo: Path) -> None:
-    """A program inside can move it away, and put it back in a later run."""
+    """A program inside can move the file away, and restore it in a later run."""
     inner = repo / ".git/modules/lib"
     inner.mkdir(parents=True)
     (inner / "config").write_text("[core]\n")
@@ -152,7 +152,7 @@ def test_a_submodule_without_the_file_that_git_knows_it_by(repo: Path) -> None:
 
 
 def test_directories_without_an_end_where_submodules_are(repo: Path) -> None:
-    """A program inside can make them, and every later run looks there."""
+    """A program inside can make them, and every later run searches there."""
     folder = repo / ".git" / "modules"
     folder.mkdir()
     above = os.open(folder, os.O_RDONLY)
@@ -177,7 +177,7 @@ def test_many_directories_where_submodules_are(repo: Path) -> None:
 
 
 def test_a_repository_that_the_index_names_is_protected(repo: Path) -> None:
-    """A submodule whose directory of Git's lies in it, as clones made by hand have it."""
+    """A submodule that contains its Git directory, as manual clones do."""
     _git(repo, "clone", "-q", str(repo.parent / "module"), "sub")
     _git(repo, "add", "sub")
     policy = _resolved(repo)
@@ -202,7 +202,7 @@ FORMS: dict[str, list[tuple[str, ...]]] = {
 @pytest.mark.parametrize("hashes", ["sha1", "sha256"])
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_an_index_is_read(tmp_path: Path, form: str, hashes: str) -> None:
-    """Below the third level only the index tells of a repository."""
+    """Below the third level, only the index names a repository."""
     repo, sub = tmp_path / "home" / "repo", "a/b/c/d/sub"
     (repo / sub).mkdir(parents=True)
     for directory in (repo / sub, repo):
@@ -236,7 +236,7 @@ def test_more_than_can_be_protected_is_refused(repo: Path) -> None:
 
 @pytest.mark.parametrize("bare", [False, True])
 def test_many_repositories_in_a_directory_that_is_read_only(repo: Path, *, bare: bool) -> None:
-    """Such as an earlier run may have left: none of them needs a mount then."""
+    """An earlier run may have left them: read-only, none of them needs a mount."""
     for number in range(300):
         folder = repo / "many" / f"m{number}" / ("" if bare else ".git")
         for name in ("objects", "refs"):
@@ -312,7 +312,7 @@ def test_hooks_from_the_project_as_a_whole_are_refused(repo: Path, value: str) -
     _git(repo, "config", "core.hooksPath", value)
     text = f"filesystem: {{write: [$PROJECT, {repo.parent}/module]}}\n"
     if value == "..":
-        _resolved(repo, text)  # files of that directory can't be made
+        _resolved(repo, text)  # files in that directory can't be made
         return
     with pytest.raises(UsageError, match="give hooks a separate directory"):
         _resolved(repo, text)
@@ -323,7 +323,7 @@ def test_an_include_that_is_missing_is_refused(repo: Path) -> None:
     with pytest.raises(UsageError, match=f"includes {repo}/settings, which doesn't exist"):
         _resolved(repo)
     _git(repo, "config", "include.path", str(repo.parent / "settings"))
-    _resolved(repo)  # nobody inside makes that
+    _resolved(repo)  # no program inside can make it
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_an_include_that_is_missing_is_refused(repo: Path) -> None:
     ],
 )  # fmt: skip
 def test_configuration(text: str, said: list[tuple[str, str]], tmp_path: Path) -> None:
-    """As Git reads it, where it does."""
+    """The expected values are those that Git itself reads, if it reads the file."""
     assert [*config.settings(text)] == said
     file = tmp_path / "config"
     file.write_bytes(text.encode())
@@ -353,16 +353,16 @@ def test_configuration(text: str, said: list[tuple[str, str]], tmp_path: Path) -
 @pytest.mark.parametrize("place", ["store.git", "a/b/store"])
 @pytest.mark.parametrize("kind", ["bare", "mirror", "separate", "linked"])
 def test_a_repository_of_any_name_is_protected(repo: Path, place: str, kind: str) -> None:
-    """Git takes a directory for one by its contents, when somebody works in it or names it."""
+    """Git recognises a repository by its contents, when a user works in it or names it."""
     store = repo / place
     store.parent.mkdir(parents=True, exist_ok=True)
     if kind == "bare":
         _git(repo, "init", "-q", "--bare", str(store))
     elif kind == "mirror":
         _git(repo, "clone", "-q", "--mirror", str(repo.parent / "module"), str(store))
-    elif kind == "separate":  # its work tree lies outside of the project
+    elif kind == "separate":  # its work tree is outside the project
         _git(repo, "init", "-q", f"--separate-git-dir={store}", str(repo.parent / "elsewhere"))
-    else:  # only HEAD, and where the rest is: deeper than the search goes
+    else:  # HEAD and pointers only: the rest is deeper than the search
         _git(repo, "init", "-q", "--bare", str(repo / "a/b/c/d/e"))
         store.mkdir()
         (store / "HEAD").write_text("ref: refs/heads/main\n")
@@ -379,7 +379,7 @@ def test_a_repository_of_any_name_is_protected(repo: Path, place: str, kind: str
 @pytest.mark.parametrize("moved", ["HEAD", "refs"])
 @pytest.mark.parametrize("left", ["info", "pack"])
 def test_a_bare_repository_that_lacks_its_configuration_stays_one(repo: Path, moved: str, left: str) -> None:
-    """A program inside moves a name away, makes the file in its next run, and moves the name back."""
+    """A program inside moves a name away, makes the file in its next run, and restores the name."""
     store = repo / "a" / "store"
     store.parent.mkdir()
     _git(repo, "init", "-q", "--bare", str(store))
@@ -394,7 +394,7 @@ def test_a_bare_repository_that_lacks_its_configuration_stays_one(repo: Path, mo
 
 
 def test_what_a_bare_repository_names_stays(repo: Path) -> None:
-    """Without a work tree, Git finds hooks from the repository."""
+    """Without a work tree, Git finds hooks relative to the repository."""
     store = repo / "store"
     _git(repo, "init", "-q", "--bare", str(store))
     (store / "more").touch()
@@ -420,7 +420,7 @@ def test_more_includes_than_can_be_protected_are_refused(repo: Path) -> None:
 
 
 def test_a_configuration_that_is_not_read_whole_is_refused(repo: Path) -> None:
-    """Git reads all of it, and what stands at its end may name a program."""
+    """Git reads all of it, and its last lines may name a program."""
     (repo / "more").write_text("# text\n" * 150_000 + "[core]\n\thooksPath = hooks\n")
     _git(repo, "config", "include.path", "../more")
     with pytest.raises(UsageError, match=f"configuration {repo}/.git/../more can't be read: it is larger"):
@@ -428,7 +428,7 @@ def test_a_configuration_that_is_not_read_whole_is_refused(repo: Path) -> None:
 
 
 def test_line_breaks_behind_a_pointer_are_not_part_of_it(repo: Path) -> None:
-    store, tree = repo.parent / "store", repo / "a/b/c/d/e"  # deeper than is searched
+    store, tree = repo.parent / "store", repo / "a/b/c/d/e"  # deeper than the search
     _git(repo, "init", "-q", str(store))
     tree.mkdir(parents=True)
     (repo / "t").mkdir()
@@ -441,7 +441,7 @@ def test_line_breaks_behind_a_pointer_are_not_part_of_it(repo: Path) -> None:
 @pytest.mark.parametrize("end", [" ", "\x1f", "\u3000"], ids=["space", "separator", "wide space"])
 @pytest.mark.parametrize("pointer", [".git", "commondir"])
 def test_white_space_at_the_end_of_a_pointer_is_part_of_it(repo: Path, pointer: str, end: str) -> None:
-    store, tree = repo.parent / "store", repo / "a/b/c/d/e"  # deeper than is searched
+    store, tree = repo.parent / "store", repo / "a/b/c/d/e"  # deeper than the search
     _git(repo, "init", "-q", str(store))
     tree.mkdir(parents=True)
     (repo / "t").mkdir()
@@ -478,7 +478,7 @@ def _nested_settings(repo: Path, name: str) -> None:
     "make", [_submodule_directory, _nested_repository, _nested_bare_repository, _nested_settings]
 )
 def test_names_that_no_rule_can_protect_are_refused(repo: Path, make: Callable[[Path, str], None]) -> None:
-    """A stranger's repository may have a submodule of such a name, and Git on the host obeys it."""
+    """A stranger's repository may have a submodule with such a name, and Git on the host uses it."""
     make(repo, os.fsdecode(b"caf\xe9"))
     with pytest.raises(UsageError, match="can't be protected: its path is not UTF-8"):
         _resolved(repo)
@@ -522,7 +522,7 @@ def test_what_the_configuration_of_a_repository_above_names_stays(repo: Path, ca
 @pytest.mark.parametrize("tree", ["tree", "a/b/c/d/tree"])
 @pytest.mark.parametrize("bare", [False, True])
 def test_hooks_of_each_linked_work_tree_stay(repo: Path, tree: str, *, bare: bool) -> None:
-    """A relative core.hooksPath begins at the work tree in which Git runs (git-config(1))."""
+    """A relative core.hooksPath starts at the work tree in which Git runs (git-config(1))."""
     if bare:
         (repo / ".git").rename(repo / ".bare")
         (repo / ".git").write_text("gitdir: ./.bare\n")
@@ -540,7 +540,7 @@ POINTERS = (".jj/repo", ".hg/sharedpath", ".sl/sharedpath", ".sl/requires", ".bz
 @pytest.mark.parametrize("where", [".", "a/b"])
 @pytest.mark.parametrize("name", POINTERS)
 def test_the_pointer_to_metadata_elsewhere_stays(repo: Path, name: str, where: str) -> None:
-    """Jujutsu, Sapling, Mercurial and Breezy take configuration from where it leads."""
+    """Jujutsu, Sapling, Mercurial and Breezy read configuration at its target."""
     pointer = repo / where / name
     pointer.parent.mkdir(parents=True)
     pointer.write_text("../../main")

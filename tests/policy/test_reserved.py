@@ -96,7 +96,7 @@ def _plain(project: Path) -> ResolvedPolicy:
 
 
 def _by_hand(project: Path) -> ResolvedPolicy:
-    """Facts that somebody wrote, or an earlier version recorded."""
+    """Facts written by a person, or recorded by an earlier version."""
     text = json.dumps({"schema": 2, "os": "linux", "home": str(project.parent), "project": str(project)})
     return Policy.from_text(POLICY).resolve(HostFacts.from_json(text))
 
@@ -134,7 +134,7 @@ def test_no_caller_can_resolve_without_them() -> None:
 
 @pytest.mark.parametrize("variable", ["", "XDG_DATA_HOME"])
 def test_images_of_a_wheel(project: Path, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Images decide what the next sandbox is."""
+    """Images determine the content of the next sandbox."""
     place = project / "data" if variable else Path.home() / ".local/share"
     if variable:
         monkeypatch.setenv(variable, str(place))
@@ -150,7 +150,7 @@ def test_images_of_a_wheel(project: Path, variable: str, monkeypatch: pytest.Mon
 def test_where_a_variable_leads_and_where_it_leads_without(
     project: Path, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next start may be without the variable."""
+    """The next start may not have the variable."""
     home = project.parent
     monkeypatch.setenv(variable, str(home / "elsewhere"))
     text = POLICY.replace("~/.local", "~/elsewhere, ~/.config")
@@ -174,7 +174,7 @@ def test_what_sandboxes_keep_can_be_granted_beside_the_keys(project: Path) -> No
 
 
 def test_they_are_hidden_before_there_was_a_first_run(project: Path) -> None:
-    """A sandbox that reads the home would see what other runs put there later."""
+    """A sandbox that reads the home would see the files of later runs there."""
     found = Policy.from_text(POLICY.replace("/usr", "$HOME").replace(", ~/.cache, ~/.local", "")).resolve()
     assert found.is_path_readable(f"{project.parent}/.cache/pip")
     for name in (".cache/sandwright/sessions", ".local/state/sandwright/keys"):
@@ -210,7 +210,7 @@ def _there() -> tuple[str, ...]:
 
 
 def test_a_link_to_them_that_can_be_replaced_is_refused() -> None:
-    """Though the directory that it leads to is out of reach."""
+    """The link is refused although its target is out of reach."""
     support = {name: Support("exact") for name in FEATURES if name != "filesystem.links"}
     text = POLICY.replace(", ~/.cache, ~/.local", ", ~/open").replace("bwrap", "theirs")
     text += "accept_gaps: [{feature: filesystem.links, method: theirs, reason: a test}]\n"
@@ -250,7 +250,7 @@ def test_landlock_names_the_installation_and_the_way_out() -> None:
 def test_the_command_on_path_is_part_of_the_installation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A link, as pipx and uv make it, and the interpreter's file beside what it leads to."""
+    """A link, as pipx and uv make it, and the interpreter's file beside the link's target."""
     (tmp_path / "venv").mkdir()
     (tmp_path / "bin").mkdir()
     for name in ("sandwright", "sandwright-interpreter"):
@@ -328,7 +328,7 @@ def test_root_s_sessions_and_proxies_are_hidden_whatever_variables_say(project: 
 def test_the_directory_of_proxies_is_passed_through_by_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, refused: bool
 ) -> None:
-    """Also one that a rendering made, closed."""
+    """This holds for a directory that rendering created and closed, too."""
     directory = tmp_path / "egress"
     directory.mkdir()
     directory.chmod(mode)
@@ -339,7 +339,7 @@ def test_the_directory_of_proxies_is_passed_through_by_others(
 
 
 def test_the_directories_of_trials_are_readonly(project: Path) -> None:
-    """And may be granted, by a name that nobody knows before."""
+    """A trial's directory may be granted, because its name is unpredictable."""
     path = f"/var/tmp/sandwright-{os.geteuid()}"
     found = Policy.from_text(POLICY.replace("~/.local", "/var/tmp")).resolve()
     assert not found.filesystem.tree.changes_host(f"{path}/x/y")
@@ -355,7 +355,7 @@ def test_the_directories_of_trials_are_readonly(project: Path) -> None:
 def test_the_state_of_podman_without_a_runtime_directory(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The usual directory may be there for the user who runs the tests."""
+    """The usual directory may exist for the user who runs the tests."""
     kind, usual = LiveHost.kind, f"/run/user/{os.geteuid()}"
     monkeypatch.setattr(LiveHost, "kind", lambda self, path: None if path == usual else kind(self, path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -380,7 +380,7 @@ def test_it_can_be_read_and_not_written(project: Path, name: str) -> None:
 def test_what_a_variable_names_is_readonly_now_and_in_runs_without_it(
     project: Path, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Images are executed by later runs, whichever policy they have."""
+    """Later runs execute the images, under any policy."""
     place = project / "named"
     place.mkdir()
     monkeypatch.setenv(variable, str(place))
@@ -422,7 +422,7 @@ def test_each_kubeconfig_is_reserved_outside_of_its_usual_place(
 
 
 def test_the_build_of_a_checkout_that_is_the_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """sandwright's own repository: reading stays, also of images that are made later."""
+    """In sandwright's own repository, reading stays permitted, also for images that are made later."""
     monkeypatch.setattr("sandwright.policy.trusted.default_build", lambda: project / "build")
     found = Policy.from_text("schema: 1\nmethod: bwrap\n").resolve()
     assert not found.filesystem.tree.changes_host(f"{project}/build/images/x")
@@ -447,7 +447,7 @@ def test_a_run_knows_where_variables_of_earlier_runs_led(
 def test_a_run_knows_them_before_anything_is_in_them(
     project: Path, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sandbox could otherwise make the user's policy and approvals there, for runs with the variable."""
+    """Otherwise a sandbox could create the user's policy and approvals there, for runs with the variable."""
     place, other = project / "elsewhere", project.with_name("other")
     place.mkdir()
     other.mkdir()
@@ -468,7 +468,7 @@ def test_a_run_knows_them_before_anything_is_in_them(
 def test_denials_and_protections_hold_in_the_account_s_home_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`env HOME=…` changes where a program looks, not where the account's secrets are."""
+    """`env HOME=…` changes where a program searches, not where the account's secrets are."""
     real, other = tmp_path / "real", tmp_path / "other"
     (real / ".ssh").mkdir(parents=True)
     (other / "p").mkdir(parents=True)

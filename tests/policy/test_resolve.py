@@ -1,4 +1,4 @@
-"""A policy on a host: what holds always, what is refused there, and that bad input stays what it is.
+"""A policy on a host: built-in rules, refusals, and invalid input that stays invalid.
 
 Tests of policy/engines.py: ports and sockets of container engines.
 Tests of policy/path_resolver.py.
@@ -55,7 +55,7 @@ READABLE, WRITABLE, NEITHER = (True, False), (True, True), (False, False)
 @pytest.mark.parametrize(
     ("text", "path", "access"),
     [
-        # default: the host can be read but for secrets, the project written but for what the host runs from it
+        # default: the host is readable except secrets, the project writable except files that the host runs
         ("", "/etc/passwd", READABLE),
         ("", "/srv/data", READABLE),
         ("", "/home/u/other", READABLE),
@@ -81,7 +81,7 @@ READABLE, WRITABLE, NEITHER = (True, False), (True, True), (False, False)
         ("", "/dev/sda", READABLE),
         ("", "/run/user/1000/bus", NEITHER),
         ("", "/var/run/docker.sock", NEITHER),
-        # nothing but what a program needs to start
+        # only the paths that a program needs to start
         ("extends: []", "/usr/bin/env", READABLE),
         ("extends: []", "/bin/env", READABLE),
         ("extends: []", "/etc/passwd", READABLE),
@@ -99,7 +99,7 @@ READABLE, WRITABLE, NEITHER = (True, False), (True, True), (False, False)
         ("filesystem: {write: [/a/b/c], deny: [/a/b]}", "/a/b/c", WRITABLE),
         ("filesystem: {write: [/a/b/c], deny: [/a/b]}", "/a/b/d", NEITHER),
         ("filesystem: {write: [/var/run/x], deny: [/run/x]}", "/var/run/x", NEITHER),
-        # the home directory writable: secrets stay closed, start-up files stay as they are
+        # the home directory writable: secrets stay closed, start-up files stay read-only
         ("filesystem: {write: [$HOME]}", "/home/u/notes", WRITABLE),
         ("filesystem: {write: [$HOME]}", "/home/u/.ssh/id_ed25519", NEITHER),
         ("filesystem: {write: [$HOME]}", "/home/u/.bashrc", READABLE),
@@ -277,7 +277,7 @@ def test_the_policys_own_file_is_read_only(tmp_path: object) -> None:
 
 
 def test_protected_names_of_git_elsewhere() -> None:
-    """A linked work tree: its hooks are those of the repository it belongs to."""
+    """In a linked work tree, they are the hooks of its main repository."""
     facts = replace(LINUX, git_directories=("/srv/repo/.git", "/srv/repo/.git/worktrees/p"))
     policy = _resolve("filesystem: {write: [$PROJECT, /srv/repo/.git]}", facts)
     assert policy.is_path_writable("/srv/repo/.git/objects/ab")
@@ -371,7 +371,7 @@ def test_hostile_paths_stay_one_path(path: str) -> None:
 
 
 def _layer(path: str) -> load.Layer:
-    """A layer that denies a path. YAML has other escapes than JSON for what lies beyond the BMP."""
+    """A layer that denies a path. For characters beyond the BMP, YAML's escapes differ from JSON's."""
     text = json.dumps(path, ensure_ascii=False)
     text = re.sub("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text)
     return load.layer(f"filesystem: {{deny: [{text}]}}")
@@ -457,7 +457,7 @@ def test_grants_through_links_under_an_image_are_remarked_on() -> None:
 
 @pytest.mark.parametrize("kind", ["fifo", "device", "file", "directory", "socket"])
 def test_what_gvisor_mounts(kind: EntryKind) -> None:
-    """runsc would say "operation not permitted", and not of what."""
+    """runsc would only say "operation not permitted", without the path."""
     facts = replace(LINUX, entries={**LINUX.entries, "/srv": DIRECTORY, "/srv/x": HostEntry(kind)})
     policy = _resolve("method: gvisor\nextends: []\nfilesystem: {read: [/srv/x]}", facts)
     if kind in ("fifo", "device"):

@@ -37,7 +37,7 @@ SAMPLES: Mapping[str, tuple[str, str]] = {
     "prefer": ("[gvisor, docker]", "[docker]"),
     "process.privileged": ("true", "false"),
 }
-"""Two values of each key; where a managed policy has the second, the first is refused."""
+"""Two values of each key; a managed policy with the second one refuses the first."""
 
 KEYS = pytest.mark.parametrize(("old", "new"), RETIRED_KEYS.items(), ids=map(field_name, RETIRED_KEYS))
 FEATURE = pytest.mark.parametrize(("old", "new"), RETIRED_FEATURES.items())
@@ -65,7 +65,7 @@ def _warned(text: str) -> tuple[ResolvedPolicy, list[str]]:
 
 
 def _settled(policy: ResolvedPolicy) -> ResolvedPolicy:
-    """A policy without the places that say it: their columns differ."""
+    """A policy without the positions of its rules, because their columns differ."""
     gaps = tuple(replace(each, source=BUILT_IN) for each in policy.accept_gaps)
     return replace(policy, accept_gaps=gaps, settings=MergedSettings())
 
@@ -223,7 +223,7 @@ def test_a_section_that_has_other_keys_keeps_them() -> None:
     ],
 )
 def test_a_command_shows_one_line(tmp_path: Path, words: tuple[str, ...]) -> None:
-    """Though it reads the file several times; `lint` has it among its findings."""
+    """The command reads the file several times; `lint` lists the warning among its findings."""
     (tmp_path / "sandbox.yaml").write_text("schema: 1\nmethod: bwrap\nprocess: {privileged: false}\n")
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home"), "XDG_RUNTIME_DIR": str(tmp_path)}
     ended = process.run(*SANDWRIGHT, *words, cwd=tmp_path, env=environment, check=False)

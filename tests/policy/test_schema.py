@@ -1,4 +1,4 @@
-"""The JSON Schema for editors: takes what loads, refuses what is misspelt, says what every key means.
+"""The JSON Schema for editors: it accepts valid files, refuses misspelt keys, and describes every key.
 
 Tests of documents/schema.py.
 Tests of policy/model.py: each key has its text.

@@ -1,4 +1,4 @@
-"""The leaves of a policy: what sizes, times and names mean, and the words that refuse others.
+"""The leaves of a policy: the meaning of sizes, times and names, and the messages for invalid ones.
 
 Tests of policy/field_checks.py.
 """

@@ -1,4 +1,4 @@
-"""A linked work tree's repository is opened where both ends of the link say so, and only for commits.
+"""A linked work tree's repository is opened if both ends of the link agree, and only for commits.
 
 Tests of policy/git_worktree.py.
 """
@@ -88,7 +88,8 @@ def test_nothing_without_the_grant_or_in_the_main_work_tree(home: Path) -> None:
 
 @pytest.mark.parametrize("link", ["../tree/evil", "../../elsewhere", "sub/../../tree/evil", "../a'$(id)"])
 def test_an_index_that_leads_out_is_refused(home: Path, link: str) -> None:
-    """A run in the linked work tree wrote it; Git makes none, but follows one. `main` has the grant, too."""
+    """A run in the linked work tree wrote it; Git follows such an index but makes none. `main` has the grant,
+    too."""
     _policy(home)
     _plant_entry(home / "main" / ".git" / "index", link)
     with pytest.raises(DocumentError, match=r"the index of .*/main has the entry") as refused:
@@ -99,7 +100,7 @@ def test_an_index_that_leads_out_is_refused(home: Path, link: str) -> None:
 
 
 def _plant_entry(index: Path, name: str) -> None:
-    """Write an index of one entry, a repository's, as a program may that is not Git (index-format)."""
+    """Write an index with one entry, a repository's, as a program other than Git might (index-format)."""
     entry = bytes(24) + (0o160000).to_bytes(4, "big") + bytes(12) + b"\1" * 20 + len(name).to_bytes(2, "big")
     body = b"DIRC" + (2).to_bytes(4, "big") + (1).to_bytes(4, "big") + entry + name.encode()
     body += bytes(8 - (62 + len(name)) % 8)
@@ -107,12 +108,12 @@ def _plant_entry(index: Path, name: str) -> None:
 
 
 def _planted(home: Path) -> None:
-    """Somebody put a `.git` file into another project, which names a repository of the user's."""
+    """A stranger put a `.git` file into another project; it names a repository of the user's."""
     shutil.copy(home / "tree" / ".git", home / "planted" / ".git")
 
 
 def _own_directory(home: Path) -> None:
-    """The directory that it names is the stranger's own, and leads to the repository."""
+    """The directory in the `.git` file is the stranger's own, and leads to the repository."""
     own = home / "planted" / "worktrees" / "tree"
     own.mkdir(parents=True)
     (own / "commondir").write_text(f"{home}/main/.git\n")
@@ -121,7 +122,7 @@ def _own_directory(home: Path) -> None:
 
 
 def _other_common(home: Path) -> None:
-    """The common directory is somewhere else."""
+    """The common directory is another one."""
     shutil.copytree(home / "main" / ".git", home / "victim")
     shutil.move(home / "tree", home / "planted")
     git = home / "main" / ".git" / "worktrees" / "tree"
@@ -197,7 +198,7 @@ def test_a_repository_of_another_user_is_refused(home: Path) -> None:
 
 
 def test_a_repository_that_holds_more_is_refused(home: Path) -> None:
-    """A bare repository in the home itself: writing it would be writing the home."""
+    """A bare repository in the home itself: write access to it would be write access to the home."""
     git = home / "main" / ".git"
     for each in list(git.iterdir()):
         shutil.move(each, home / each.name)
@@ -239,7 +240,7 @@ def test_explain_names_the_grant(home: Path) -> None:
 
 
 def test_a_method_that_can_not_hold_it_says_what_to_accept(home: Path) -> None:
-    """Landlock takes nothing away from the repository's directory, so its other work trees stay open."""
+    """Landlock removes no right within the repository's directory, so its other work trees stay open."""
     gaps = ["attributes", "protect"]
     files = "{read: [/usr], write: [$PROJECT], git: [worktree]}"
     text = f"method: landlock\nnetwork: {{mode: none}}\nfilesystem: {files}\n"

@@ -1,4 +1,5 @@
-"""The floors of the package: which room imports which, import cycles, and what pure rooms never touch."""
+"""The floors of the package: the imports between rooms, import cycles, and modules that pure rooms never
+import."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "builder" / "sandwright"
 SEPARATE = PACKAGE.with_name("sandwright_kubernetes")
-"""A method in a package of its own: what holds for a method's folder holds for it, too."""
+"""A method in a separate package: the rules for a method's folder apply to it, too."""
 
 FLOORS = (
     {
@@ -131,7 +132,7 @@ EFFECTS = {"os", "subprocess", "socket", "docker", "requests", "shutil", "tempfi
 
 @dataclass(frozen=True)
 class Import:
-    """One import: the module that is imported, or of which a name is, and what kind of import it is."""
+    """One import: the imported module, or the module of the imported name, and the kind of import."""
 
     module: str
     line: int
@@ -139,7 +140,7 @@ class Import:
 
     @property
     def room(self) -> str:
-        """The room of the imported module; empty for what is not ours."""
+        """The room of the imported module; empty for foreign modules."""
         top, _, rest = self.module.partition(".")
         return rest.partition(".")[0] if top == "sandwright" else top if top == SEPARATE.name else ""
 
@@ -187,7 +188,7 @@ def _dotted(path: Path) -> str:
 
 
 def _imports(node: ast.AST, known: frozenset[str], *, is_for_types: bool) -> Iterator[Import]:
-    """The imports in a tree, those in functions and under TYPE_CHECKING included."""
+    """The imports in a tree, including those in functions and under TYPE_CHECKING."""
     for inner in ast.iter_child_nodes(node):
         if isinstance(inner, ast.Import):
             yield from (Import(alias.name, inner.lineno, is_for_types) for alias in inner.names)
@@ -216,7 +217,7 @@ def test_every_room_has_a_floor() -> None:
 
 
 def test_imports_point_down() -> None:
-    """Late imports and those for types included; rooms of one floor as `SIDEWAYS` says."""
+    """Late imports and imports for types count, too; rooms of one floor follow `SIDEWAYS`."""
     faults = []
     for module in modules():
         own = _floor(module.room)
@@ -235,7 +236,7 @@ def test_imports_point_down() -> None:
 
 
 def test_the_core_imports_no_package_of_a_method() -> None:
-    """It is found by its entry point, as a third party's is."""
+    """The package is found by its entry point, like a third party's."""
     separate = [module for module in modules() if module.room == SEPARATE.name]
     assert separate
     faults = [
@@ -256,7 +257,7 @@ def test_the_core_imports_no_package_of_a_method() -> None:
 
 
 def test_there_is_no_circle_of_imports() -> None:
-    """Late imports included; those for types are none."""
+    """Late imports count; imports for types do not."""
     graph = {
         module.dotted: {
             each.module for each in module.imports if not each.is_for_types and each.module != module.dotted
@@ -355,7 +356,7 @@ def _names_engine(word: ast.expr) -> bool:
 
 
 def test_git_is_started_in_two_rooms() -> None:
-    """By `git/`, to read a work tree, and by the bridge, for a call."""
+    """`git/` starts it to read a work tree, and the bridge for a call."""
     starters = {
         module.room
         for module in modules()
@@ -367,7 +368,7 @@ def test_git_is_started_in_two_rooms() -> None:
 
 
 def test_one_module_spells_bubblewraps_options() -> None:
-    """Another one reads them back, to check what was rendered."""
+    """Another module reads them back, to check the rendered artifacts."""
     options = ("--unshare-", "--bind", "--ro-bind", "--die-with-parent", "--remount-ro")
     writers = {
         module.name
@@ -413,6 +414,6 @@ def test_public_classes_have_unique_names() -> None:
 
 
 def test_files_of_tests_have_unique_names() -> None:
-    """They are modules of one name space: of two with the same name pytest collects one."""
+    """They are modules of one name space: of two with the same name, pytest collects one."""
     names = sorted(path.name for path in Path(__file__).parents[1].rglob("test_*.py"))
     assert [name for name in set(names) if names.count(name) > 1] == []

@@ -1,6 +1,6 @@
 """Every path and name in docs/architecture.md exists, no room is missing there, and a test names each module.
 
-The line "Tests of MODULE." in a test's docstring leads from a module to what turns red when it errs.
+The line "Tests of MODULE." in a test's docstring leads from a module to the test that fails when it errs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PACKAGE = ROOT / "builder" / "sandwright"
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 WORDS = sorted(set(re.findall(r"`([\w./<>-]+/|[\w./<>-]+\.\w+(?::[\w.]+)?)`", PAGE)))
 OWN_FILES = {"__init__.py", "support.py", "render.py", "backend.py", "explain.py", "expected.py"}
-"""Files of a method's folder, which the page lists without the folder."""
+"""Files of a method's folder that the page lists without the folder."""
 
 
 def _paths(word: str) -> Iterator[Path]:
@@ -52,7 +52,7 @@ def test_every_room_is_on_the_page() -> None:
 
 
 MODULES = {word.partition(":")[0] for word in WORDS} - OWN_FILES
-"""The modules on the page; `_SOURCE` omits directories, tests, and files that decide nothing."""
+"""The modules on the page; `_SOURCE` omits directories, tests, and files without decisions."""
 
 _SOURCE = re.compile(r"(?!tests/|docs/|images/|\.)[\w./]+\.(py|c|h|sh|j2|yaml)")
 

@@ -1,4 +1,4 @@
-"""Benchmarks say what they can't measure, and go on."""
+"""Benchmarks report what they can't measure, and go on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks import session
 
 
 def test_an_engine_without_a_daemon_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client of Docker is stood in for: it says what the real one says without a daemon."""
+    """A stand-in for Docker's client prints the real message for a missing daemon."""
     client = tmp_path / "docker"
     client.write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon. Is it running?' >&2\nexit 1\n")
     (tmp_path / "busybox").write_text("#!/bin/sh\n")

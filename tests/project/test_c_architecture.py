@@ -1,4 +1,4 @@
-"""Circles of C files, as test_architecture.py sees those of modules: who uses what another file defines."""
+"""Circles of C files, as in test_architecture.py for modules: a file uses another file's definitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sandwright.launcher import GUEST, LAUNCH, LAUNCH_INIT, LAUNCH_VM
 from sandwright.prebuilt import PrebuiltProgram
 
 MOST = 6
-"""The files of the largest circle: those of the guest."""
+"""The size of the largest circle, which is the guest's."""
 
 FUNCTION = re.compile(r"^(?!static\b|typedef\b)[A-Za-z_][\w *]*?\b(\w+)\([^;{]*\)\n\{", re.MULTILINE)
 VALUE = re.compile(
@@ -25,7 +25,7 @@ USED = re.compile(r"(?<![\w.>])([a-z]\w+)\b")
 
 
 def _code(text: str) -> str:
-    """Without comments and strings."""
+    """The code without comments and strings."""
     return re.sub(r'/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', " ", text, flags=re.DOTALL)
 
 
@@ -56,7 +56,7 @@ def uses(texts: Mapping[str, str]) -> dict[str, set[str]]:
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """The sets of files of which each leads to each other, the largest first."""
+    """The sets of files in which each leads to each other, the largest first."""
 
     def reached(start: str) -> set[str]:
         seen: set[str] = set()
@@ -80,7 +80,7 @@ def test_no_circle_is_large(program: PrebuiltProgram) -> None:
 
 
 def test_a_circle_is_seen() -> None:
-    """And a name that another file has for something of its own is no use of this one."""
+    """The control: a local name that equals a name in another file is no use of that file."""
     texts = {
         "all.h": "void one(void);\nvoid two(void);\nextern int three;\n",
         "one.c": '#include "all.h"\nvoid one(void)\n{\n    two();\n}\n',

@@ -1,4 +1,4 @@
-"""The documentation site is built whole, and a link to nothing fails the build."""
+"""The documentation site builds completely, and a dead link fails the build."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ NAME = re.compile(r"(?<![A-Za-z0-9_])SANDWRIGHT_[A-Z0-9_]+")
 
 
 def _names() -> Iterator[tuple[str, str]]:
-    """Each name in Python, C, shell, awk and templates, with its file."""
+    """Each of our names in Python, C, shell, awk and templates, with its file."""
     for path in (each for folder in SOURCES for each in sorted((ROOT / folder).rglob("*"))):
         parts = path.relative_to(ROOT).parts
         if path.is_file() and path != TABLE and not {"programs", "__pycache__"} & set(parts):

@@ -1,4 +1,4 @@
-"""Imports stand at the top of a file; what may stand deeper is listed, with its reason."""
+"""Imports stand at the top of a file; the exceptions are listed, with their reasons."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from project.test_architecture import modules
 
 MOST = 30
-"""Late imports that the whole package may have."""
+"""The maximum number of late imports in the whole package."""
 
 ELSEWHERE = {"verify/smoke/in_image_checks.py"}
 """Run by the Python of an image, which may lack parts of the library, and is older."""
 
 
 def _late(node: ast.AST, *, in_function: bool = False) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Imports in functions."""
+    """The imports in functions."""
     if in_function and isinstance(node, ast.Import | ast.ImportFrom):
         yield node
     in_function = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
@@ -50,7 +50,7 @@ def test_each_late_import_says_why() -> None:
 
 
 def test_types_are_imported_as_anything_else() -> None:
-    """`TYPE_CHECKING` is that of `typing`: nothing says that it is false."""
+    """`TYPE_CHECKING` is that of `typing`: no module sets it to false."""
     assigned = [
         module.name
         for module in modules()

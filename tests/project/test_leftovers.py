@@ -1,4 +1,4 @@
-"""The look at what a test run leaves behind sees each kind of thing it is there for."""
+"""The check for leftovers of a test run detects each kind of leftover."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_a_scratch_file_is_seen() -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="for root, Podman keeps no user namespace")
 @pytest.mark.needs("podman")
 def test_what_keeps_a_user_namespace_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)  # else Podman takes the one of the user's store
-    with tempfile.TemporaryDirectory(prefix="sw-") as folder:  # a short path: Podman takes 50 characters
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)  # otherwise Podman uses the one of the user's store
+    with tempfile.TemporaryDirectory(prefix="sw-") as folder:  # a short path: Podman accepts 50 characters
         stores = [f"--{name}={folder}/{name}" for name in ("root", "runroot", "tmpdir")]
         process.run("podman", *stores, "ps", timeout=60)
         pid = Path(folder, "tmpdir/pause.pid").read_text()

@@ -79,7 +79,7 @@ def begin(tmp_path: Path) -> Iterator[Callable[[str], _Test]]:
 
 
 def test_a_change_of_accounts_waits_for_sandboxes(begin: Callable[[str], _Test]) -> None:
-    """And no other test that starts one begins meanwhile."""
+    """And no other test that starts a sandbox begins meanwhile."""
     sandbox, changing = begin("sandbox"), begin("changes")
     sandbox.has_said("in")
     changing.has_said("in")
@@ -116,7 +116,8 @@ def _item(name: str, *marks: pytest.MarkDecorator) -> types.SimpleNamespace:
 
 @pytest.mark.parametrize("workers", [1, 2, 4, 7])
 def test_the_parts_of_the_workers(workers: int) -> None:
-    """One begins with changes of accounts, each other one with what starts no sandbox; none is left out."""
+    """One worker begins with changes of accounts, the others with tests without a sandbox; no test is
+    omitted."""
     items = [_item(f"{where}/test_{number}.py") for where in ("session", "rootfs") for number in range(30)]
     items += [_item("session/test_1.py", pytest.mark.exclusive("accounts")) for _ in range(4)]
     items.append(_item("session/test_9.py", pytest.mark.slow))

@@ -1,4 +1,4 @@
-"""Outside `methods/` no module knows a method by its name: what a method is stands in its folder alone."""
+"""Outside `methods/` no module knows a method's name: only its folder describes a method."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ PACKAGE = Path(__file__).parents[2] / "builder" / "sandwright"
 NAMES = frozenset(METHODS) | {name for each in METHODS.values() for name in each.variants}
 
 PROGRAMS = {"bwrap", "docker", "podman"}
-"""Names of programs, too. These rooms start, find or look for programs, and build images with them."""
+"""Names of methods that are also programs. These rooms start or find programs, and build images with them."""
 
 ALLOWED = {
-    "host.py": {*PROGRAMS, "gvisor", "kubernetes"},  # programs on PATH, and what surrounds this machine
+    "host.py": {*PROGRAMS, "gvisor", "kubernetes"},  # programs on PATH, and the environment of this machine
     "engines/": {"docker", "podman"},  # the programs that the room drives
     "setup/": PROGRAMS,
     "image/": {*PROGRAMS, "user"},  # engines that build; a field of OCI images
@@ -37,7 +37,7 @@ ALLOWED = {
     "render/haproxy.py": {"oci"},
     "resources.py": {"oci", "seatbelt"},
     "session/prepare.py": {"oci", "seatbelt"},
-    "session/doctor.py": {"gvisor"},  # what surrounds this machine
+    "session/doctor.py": {"gvisor"},  # the environment of this machine
     "verify/catalogue/processes.py": {"user"},  # a namespace
     "policy/hidden.py": {"oci"},
     "policy/installation.py": {*PROGRAMS, "noop"},  # programs that launchers run
@@ -45,9 +45,9 @@ ALLOWED = {
     "policy/load.py": {"gvisor"},  # a section of policies
     "policy/retired_keys.py": {"gvisor"},
     "policy/": {"user", "noop"},  # a layer of policies; the language asks for a reason for `noop`
-    "policy/names.py": NAMES,  # the words that the schema of policies knows
+    "policy/names.py": NAMES,  # the words in the schema of policies
 }
-"""By module, or room: the words that stand for something else there, or are still to go."""
+"""By module, or room: the words with another meaning there, or still to be removed."""
 
 
 @functools.cache

@@ -24,7 +24,7 @@ PLATFORMS = {
     "linux/arm64": ("manylinux2014_aarch64", b"\x7fELF\x02\x01", 183),
     "any": ("py3-none-any", b"#!/bin/sh\n", 0),
 }
-"""A part of the tag, the beginning of the command, and its machine (elf(5), e_machine)."""
+"""A part of the tag, the first bytes of the command, and its machine (elf(5), e_machine)."""
 
 
 def _built(out: Path, wanted: str) -> Path:
@@ -36,7 +36,7 @@ def _built(out: Path, wanted: str) -> Path:
 
 @pytest.fixture(scope="module", params=["", "any"], ids=["native", "any"])
 def wheel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """For this machine, and for any."""
+    """The wheel for this machine, and the one for any machine."""
     return _built(tmp_path_factory.mktemp("wheel"), request.param)
 
 
@@ -105,7 +105,7 @@ def test_wheel_works_away_from_the_checkout(installed: Path, tmp_path: Path) -> 
 def test_the_installed_command_runs_nothing_that_the_environment_adds(
     installed: Path, tmp_path: Path, way: str
 ) -> None:
-    """A `sitecustomize` in PYTHONPATH, which may be the project's, else runs before anything of ours."""
+    """Otherwise a `sitecustomize` in PYTHONPATH, perhaps the project's, would run before our code."""
     command = installed / "bin" / "sandwright"
     (tmp_path / "link").symlink_to(os.path.relpath(command, tmp_path))
     (tmp_path / "second").symlink_to(tmp_path / "link")

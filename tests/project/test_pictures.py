@@ -31,7 +31,7 @@ NAMES = sorted(SCRIPT.DIAGRAMS)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_diagram_is_what_the_script_draws(name: str) -> None:
-    """`python docs/pictures/diagrams.py` draws them anew."""
+    """`python docs/pictures/diagrams.py` draws them again."""
     assert (PICTURES / f"{name}.svg").read_text(encoding="utf-8") == SCRIPT.svg(SCRIPT.DIAGRAMS[name])
 
 

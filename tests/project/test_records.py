@@ -1,4 +1,4 @@
-"""Data between modules has a type: no public signature has `dict[str, object]`, but for listed reasons."""
+"""Data between modules has a type: no public signature has `dict[str, object]`, except for listed reasons."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from project.test_architecture import modules
 
 ENCODERS = {"as_data", "as_dict", "as_json", "to_json"}
-"""These give the value of a `--json` option or of a report, for the module that writes it."""
+"""These return the value of a `--json` option or of a report, for the module that writes it."""
 
 ALLOWED = {
     "documents/": "the readers themselves",
@@ -34,7 +34,7 @@ ALLOWED = {
 
 
 def _is_untyped(annotation: ast.expr | None) -> bool:
-    """Whether a mapping of text to anything is in it."""
+    """Whether a type contains a mapping from text to any value."""
     for node in ast.walk(annotation) if annotation is not None else ():
         if isinstance(node, ast.Subscript) and ast.unparse(node.value) in ("dict", "Mapping"):
             form = node.slice
@@ -54,7 +54,7 @@ def _annotations(node: ast.stmt) -> Iterator[ast.expr | None]:
 
 
 def _public(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
-    """Functions and fields, those of classes included."""
+    """Functions and fields, including those of classes."""
     for node in body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             yield from ((f"{node.name}.{name}", each) for name, each in _public(node.body))

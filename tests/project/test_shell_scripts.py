@@ -1,4 +1,4 @@
-"""The shellcheck run of `invoke style` would find faults; and the checks that it lacks for scripts."""
+"""The shellcheck run of `invoke style` finds faults, and scripts have further checks that it lacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_fault_beside_good_variables_is_found(tmp_path: Path) -> None:
 
 
 def test_a_function_has_one_text() -> None:
-    """Scripts share no file, so that each is read at a glance; what they have in common stays the same."""
+    """Scripts share no file, so that each can be read alone; their common functions stay identical."""
     texts = {
         "seatbelt": data_path("seatbelt", "launch.sh").read_text(),
         "alcless": data_path("oci", "account", "alcless.sh").read_text(),

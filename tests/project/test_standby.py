@@ -1,4 +1,4 @@
-"""The forked command answers as the real one, and its servers end with the run."""
+"""The forked command answers like the real one, and its servers end with the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Temporary files with a name are where no sandbox writes, unless they decide nothing on the host."""
+"""Named temporary files lie where no sandbox can write, unless they decide nothing on the host."""
 
 import ast
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ NAMED = {"TemporaryDirectory", "NamedTemporaryFile", "mkdtemp", "mkstemp"}
 IN_TMPDIR = {
     "sandwright_kubernetes/canary.py": "a program for the cluster's nodes",
 }
-"""Modules that leave the place to TMPDIR, which a policy may share with a sandbox."""
+"""Modules that take the directory from TMPDIR, which a policy may share with a sandbox."""
 
 
 def _placeless(path: Path) -> Iterator[str]:

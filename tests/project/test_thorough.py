@@ -1,4 +1,4 @@
-"""The cases that a default run leaves to `invoke test --thorough`: never a value, and never all."""
+"""A default run has every value, but not every combination: `invoke test --thorough` has all of them."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from support import walktrace
 
 MOST = 25
 MOST_GIVEN = 40
-"""Leaves included."""
+"""The maximum number, including leaves."""
 
 PAGE = Path(__file__).parents[2] / "docs/architecture.md"
 

@@ -1,7 +1,7 @@
-"""Words of docs/glossary.md: retired names are gone, and the private ones that are left become fewer.
+"""Words of docs/glossary.md: retired names are gone, and the number of remaining private names goes down.
 
-A retired name was renamed to the field's word (the review's table). Words of everyday English as whole
-names (`told`, `kept`, `place`) say nothing to a reader. Those that are left are counted; the count goes down.
+A retired name was renamed to the field's word (the review's table). Words of everyday English as whole names
+(`told`, `kept`, `place`) say nothing to a reader. Those that are left are counted; the count goes down.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ RETIRED = {
     "unkept": "why_left_out",
     "walls": "isolation_layers",
 }
-"""Names of functions, classes, fields and parameters, and what they are called now."""
+"""Retired names of functions, classes, fields and parameters, with their new names."""
 
 RETIRED_MODULES = frozenset(
     [
@@ -80,7 +80,7 @@ RETIRED_MODULES = frozenset(
         "wording",
     ]
 )
-"""Modules and rooms that have other names now."""
+"""Retired names of modules and rooms."""
 
 PRIVATE = frozenset(
     [
@@ -102,10 +102,10 @@ PRIVATE = frozenset(
         "wanted",
     ]
 )
-"""Everyday words that are no name for a thing."""
+"""Everyday words that describe nothing as names."""
 
 MOST_SHARED = 20
-"""The number of private function names that stand in several modules. Lower it when some are renamed."""
+"""The number of private function names in several modules. Lower it when some are renamed."""
 
 MOST_PRIVATE = 59
 """The number of definitions, parameters and variables with such a name. Lower it when some are renamed."""
@@ -184,7 +184,7 @@ def test_no_variable_of_the_environment_has_a_retired_word() -> None:
 
 
 def test_c_sources_have_no_retired_word() -> None:
-    """`monitor`, `stop_fd`, and names that say what a loop waits for (docs/glossary.md)."""
+    """`monitor`, `stop_fd`, and names for the event that a loop waits for replace them (docs/glossary.md)."""
     retired = re.compile(r"\b\w*(?:keeper|KEEPER|bell|BELL)\w*\b|\b(?:attend|ring)\b")
     sources = [path for ending in ("*.c", "*.h") for path in (ROOT / "builder").rglob(ending)]
     assert len(sources) > 100
@@ -213,7 +213,7 @@ def test_private_names_become_fewer() -> None:
 
 
 def _sources() -> Iterator[tuple[str, ast.Module]]:
-    """The package, the tasks, what CI runs, and what draws the pictures."""
+    """The package, the tasks, the scripts of CI, and those that draw the pictures."""
     yield from ((module.name, module.tree) for module in modules())
     for path in (ROOT / "tasks.py", *(ROOT / ".ci").glob("*.py"), *(ROOT / "docs/pictures").glob("*.py")):
         yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
@@ -228,7 +228,7 @@ def _private_functions(tree: ast.Module) -> Iterator[str]:
 
 
 def _shared(sources: Iterable[tuple[str, ast.Module]]) -> set[str]:
-    """Names that private functions of several modules have."""
+    """Names of private functions in several modules."""
     counts = Counter(name for _, tree in sources for name in {*_private_functions(tree)})
     return {name for name, count in counts.items() if count > 1}
 

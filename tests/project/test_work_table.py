@@ -1,4 +1,4 @@
-"""The table of work in public projects says what was seen, and nothing else."""
+"""The table of work in public projects reports the observed results, and nothing else."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_cell(seen: list[Seen], said: str) -> None:
 
 
 def test_later_results_take_the_place_of_earlier_ones(tmp_path: Path) -> None:
-    """An outside run is no cell, and no user's name is kept."""
+    """A run outside a sandbox has no cell, and no user's name is kept."""
     given = {"project": "lua", "user": "ada", "step": "test", "verdict": "failed", "seconds": 1.0}
     cells = [{**given, "method": "bwrap", "date": day} for day in ("2026-02-02", "2026-01-01")]
     file = tmp_path / "results.json"

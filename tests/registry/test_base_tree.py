@@ -1,4 +1,4 @@
-"""A stranger's layers together: the build sees the tree that unpacking makes."""
+"""A stranger's layers together: the build sees the same tree as unpacking makes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def tree_of(root: Path, layers: list[bytes], *, lie: bool = False) -> FileTree:
 
 
 def paths(tree: FileTree) -> dict[str, str]:
-    """Path → kind, of everything but the root."""
+    """Path → kind, for every entry except the root."""
     return {path.decode(): node.kind.value for path, node in tree.nodes.items() if path}
 
 

@@ -28,7 +28,7 @@ OCTETS = "application/octet-stream"
 
 
 class _FrontEnd(ThreadingHTTPServer):
-    """Stands in for nginx: answers 413 to a longer body, and closes; the rest is the real registry's."""
+    """Stands in for nginx: answers 413 to a longer body, and closes; otherwise the real registry answers."""
 
     daemon_threads = True
 

@@ -1,4 +1,4 @@
-"""Certificates for single registries, with a real registry that asks for one of the client.
+"""Certificates for single registries, with a real registry that requires a client certificate.
 
 Tests of registry/settings.py: CA files; where plain HTTP is allowed.
 """
@@ -68,7 +68,7 @@ def test_no_authority(server: Server, directory: Path, tls: Tls) -> None:
 
 
 def test_the_option_replaces_authorities(server: Server, directory: Path, tls: Tls, tmp_path: Path) -> None:
-    """`--ca-file` names all authorities that are trusted; the client's certificate is still used."""
+    """`--ca-file` names all trusted authorities; the client's certificate is still used."""
     shutil.copy(tls.authority, directory / "ours.crt")
     shutil.copy(tls.certificate, directory / "me.cert")
     shutil.copy(tls.key, directory / "me.key")

@@ -1,4 +1,4 @@
-"""Requests of registries for logins: challenges and scopes, as they are really written."""
+"""Requests of registries for logins: challenges and scopes as real registries write them."""
 
 from __future__ import annotations
 

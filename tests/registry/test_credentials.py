@@ -1,4 +1,4 @@
-"""Logins to registries: which credentials go to which repository, and bad files and helpers.
+"""Logins to registries: the credentials for each repository, and faulty files and helpers.
 
 Tests of registry/authorization.py.
 Tests of registry/credentials.py.
@@ -155,7 +155,7 @@ def test_no_secret_is_shown() -> None:
 
 @pytest.fixture
 def helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A credential helper, `docker-credential-test`, to be written; and a PATH that leads to it."""
+    """A credential helper, `docker-credential-test`, for the test to write, and a PATH with it."""
     bins = tmp_path / "bin"
     bins.mkdir()
     monkeypatch.setenv("PATH", f"{bins}:/usr/bin:/bin")
@@ -171,7 +171,7 @@ GIVES = """echo '{"ServerURL": "x", "Username": "helped", "Secret": "s3"}'"""
 
 
 class TestHelpers:
-    """Programs that keep logins."""
+    """Programs that store logins."""
 
     def test_it_is_asked_for_the_host(self, helper: Path, tmp_path: Path) -> None:
         asked = tmp_path / "asked"

@@ -1,4 +1,4 @@
-"""Registries that lie, break off and redirect: no credentials elsewhere, no wrong digest, uploads go on.
+"""Registries that lie, break off and redirect: no credentials for others, no wrong digest, uploads resume.
 
 Tests of registry/authorization.py: which token server gets credentials.
 Tests of registry/client.py: no credentials to another origin.
@@ -124,7 +124,7 @@ def held(registry: StandIn) -> None:
 
 
 def drip(handler: Handler) -> bool:
-    """Begin an answer, and never end it."""
+    """Start an answer, and never end it."""
     handler.reply(200, b"{", length=100, Content_Type=MANIFEST_TYPE)
     handler.server.released.wait(20)
     return True
@@ -136,7 +136,7 @@ def silent(handler: Handler) -> bool:
 
 
 def much(status: int, sent: list[int], **headers: str) -> Fault:
-    """Answer with `MUCH` MiB, which are counted as they go."""
+    """Answer with `MUCH` MiB, and count them as they are sent."""
 
     def fault(handler: Handler) -> bool:
         handler.send_response(status)
@@ -155,7 +155,7 @@ def much(status: int, sent: list[int], **headers: str) -> Fault:
 
 
 def forgetful(last: str) -> Fault:
-    """Answer that only this much of an upload has arrived."""
+    """Answer that only this part of an upload has arrived."""
 
     def fault(handler: Handler) -> bool:
         return answer(202, Location=handler.path, Range=last)(handler)
@@ -283,7 +283,7 @@ def test_manifests(registry: StandIn, name: str) -> None:
 
 
 def endless(number: str) -> Fault:
-    """Promise a length of five thousand digits: Python makes no number of that."""
+    """Promise a length of five thousand digits, which Python does not convert to a number."""
 
     def fault(handler: Handler) -> bool:
         handler.send_response(200)
@@ -383,7 +383,8 @@ def test_what_passes(registry: StandIn, name: str) -> None:
 
 
 def cut_cleanly(content: bytes, count: int) -> Fault:
-    """Send the beginning, and close the connection; a reset could take back what is under way."""
+    """Send the beginning, and close the connection cleanly; a reset could discard bytes that are under
+    way."""
 
     def fault(handler: Handler) -> bool:
         handler.reply(200, content[:count], length=len(content))
@@ -395,7 +396,7 @@ def cut_cleanly(content: bytes, count: int) -> Fault:
 
 @pytest.mark.parametrize("status", [302, 307, 401, 404, 503])
 def test_answers_that_are_not_wanted_are_not_read_to_their_end(registry: StandIn, status: int) -> None:
-    """The body of a redirect neither, which nobody needs: it would fill the memory."""
+    """The body of a redirect is not read either: no reader needs it, and it would fill the memory."""
     sent: list[int] = []
     registry.fault("^GET /v2/a/b/manifests/", much(status, sent, Location="/elsewhere"), error(404, "GONE"))
     with pytest.raises(RegistryError):
@@ -415,7 +416,7 @@ FRAMES: dict[str, tuple[bytes, bytes]] = {
 
 @pytest.mark.parametrize("name", FRAMES)
 def test_an_answer_that_never_begins_to_say_anything(registry: StandIn, name: str) -> None:
-    """A byte now and then is not enough: each of these comes before or between the bytes of a body."""
+    """A byte now and then is not enough: each of these comes before the body, or between its bytes."""
     begun, more = FRAMES[name]
 
     def fault(handler: Handler) -> bool:
@@ -446,7 +447,7 @@ def test_a_token_server_that_redirects_with_much(registry: StandIn) -> None:
 
 
 def test_a_download_comes_to_an_end(registry: StandIn) -> None:
-    """Though each part brings much, and all of them something else: it is fetched anew once."""
+    """Each part has many bytes, and all of them are wrong: the download restarts once."""
     large = bytes(4 << 20)
     wrong = sha256_descriptor(OCTETS, b"x" * len(large))
     registry.content.blobs[wrong.digest] = large
@@ -491,7 +492,7 @@ def test_retry_after_beyond_our_patience_is_an_answer(registry: StandIn) -> None
 
 
 class TestWhoIsTold:
-    """Credentials go to the registry, and to the token server that it names, and nowhere else."""
+    """Credentials go to the registry and to its token server, and nowhere else."""
 
     def test_not_to_where_it_redirects(self, registry: StandIn) -> None:
         with stand_in() as other:
@@ -502,7 +503,7 @@ class TestWhoIsTold:
             assert use(registry, fetch) == BLOB
             assert [each.headers.get("Authorization") for each in other.seen] == [None]
             told = [each.headers.get("Authorization") for each in registry.seen if "blobs" in each.line]
-            assert told == [basic("me", "my secret")]  # the control: here it is told
+            assert told == [basic("me", "my secret")]  # the control: the login is sent here
 
     def test_not_to_another_port_either_when_it_asks(self, registry: StandIn) -> None:
         with stand_in() as other:
@@ -579,7 +580,7 @@ def test_token_servers_that_are_not_told_anything(registry: StandIn, name: str) 
     "credential", [ME, Credential("the test", identity_token="refresh me")], ids=["password", "token"]
 )
 def test_a_login_is_not_sent_to_another_host(registry: StandIn, credential: Credential) -> None:
-    """Nor to one that the registry names as its token server, but to those that somebody knows."""
+    """Nor does it go to an unknown host that the registry names as its token server."""
     held(registry)
     who = StaticCredentials(registry.host, credential)
     with stand_in() as tokens:
@@ -707,7 +708,7 @@ def test_an_identity_token_is_exchanged(registry: StandIn) -> None:
 
 
 class TestUploads:
-    """Uploads arrive whole, whatever happens on the way."""
+    """Uploads arrive complete, whatever happens on the way."""
 
     def test_chunks(self, registry: StandIn) -> None:
         use(registry, send_in_chunks)
@@ -779,7 +780,7 @@ class TestUploads:
     def test_a_front_end_that_takes_only_so_much(
         self, registry: StandIn, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """First all in one request; after 413 in chunks."""
+        """First the upload is one request; after 413 it is sent in chunks."""
 
         def too_long(handler: Handler) -> bool:
             return len(handler.body) > 1 << 20 and error(413, "SIZE_INVALID")(handler)
@@ -818,7 +819,7 @@ class TestUploads:
         assert len(registry.lines("^PATCH")) == QUICK.attempts
 
     def test_a_registry_that_forgets_what_it_had(self, registry: StandIn) -> None:
-        """Every other chunk is lost with all before it: there is success in between, and no progress."""
+        """Every other chunk is lost with all before it: some requests succeed, but there is no progress."""
         teeth = [forgetful("0-524287"), error(500, "UNKNOWN"), forgetful("0-0")] * 40
         registry.fault("uploads/", honest, *teeth, error(400, "END"))
         with pytest.raises(RegistryError, match="500"):
@@ -879,7 +880,7 @@ def test_a_length_that_no_number_has(registry: StandIn) -> None:
 
 
 def test_a_chunk_that_no_number_has(registry: StandIn) -> None:
-    """The least chunk size that a registry asks for is granted up to a limit."""
+    """A registry's minimum chunk size is granted up to a limit."""
     least = "0" * 19 + "9" * 5000
     registry.fault("^POST", answer(202, Location="/v2/a/b/blobs/uploads/x", OCI_Chunk_Min_Length=least))
     registry.content.uploads["x"] = b""
@@ -896,7 +897,7 @@ def test_a_chunk_that_no_number_has(registry: StandIn) -> None:
 )
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_registry_of_elsewhere_sends_nobody_to_this_machine(scheme: str, host: str) -> None:
-    """Neither by redirects nor by the places where uploads and lists go on."""
+    """Neither redirects nor the addresses of the next upload or list do so."""
     mine = RegistryClient("registry.example", RegistrySettings(insecure=frozenset({"registry.example"})))
     asked = RegistryOperation("registry.example", "a/b", "blob")
     with pytest.raises(RegistryError, match="which is on this machine, where it has nothing to say"):
@@ -906,7 +907,7 @@ def test_a_registry_of_elsewhere_sends_nobody_to_this_machine(scheme: str, host:
 
 
 class TestReach:
-    """An unreachable registry is noticed within the time limit: with other patience it takes a minute."""
+    """An unreachable registry is noticed within the time limit, instead of after a minute."""
 
     def test_nobody_listens(self) -> None:
         with stand_in() as server:
@@ -917,7 +918,7 @@ class TestReach:
         assert _unreachable("registry.invalid") < 30
 
     def test_names_are_not_answered(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """As where the name server's packets are dropped: the C library waits for tens of seconds."""
+        """The name server's packets are dropped: the C library waits for tens of seconds."""
         import socket  # noqa: PLC0415
 
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: time.sleep(60))
@@ -1021,7 +1022,7 @@ def test_connections_are_used_again(registry: StandIn) -> None:
 
 
 def test_an_error_in_one_thread_ends_the_others(registry: StandIn) -> None:
-    """A push of two blobs, of which one is refused at once and the other would take for ever."""
+    """A push of two blobs, of which one is refused at once and the other would take forever."""
     from sandwright.registry.graph import ImageGraph, ManifestNode  # noqa: PLC0415
     from sandwright.registry.push import push_by_digest  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Against a real registry server on loopback, Debian's `docker-registry`, and beside other people's tools.
+"""Against a real registry server on loopback, Debian's `docker-registry`, and with third-party tools.
 
 Tests of registry/pull.py.
 Tests of registry/push.py.
@@ -52,7 +52,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, tls: Tls) -> Iterator[Serv
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Path:
-    """An image for two platforms, one layer of which they share."""
+    """An image for two platforms, which share one layer."""
     made = Layout(tmp_path / "layout")
     large = archive(file(b"large", random.Random(1).randbytes(3 << 20)))
     images = [
@@ -123,7 +123,7 @@ def test_a_tag_is_moved(server: Server, layout: Path, tmp_path: Path) -> None:
 
 
 def test_no_tag_before_everything_is_there(server: Server, layout: Path) -> None:
-    """A layer in the layout is not what its digest says: nothing is tagged."""
+    """A layer in the layout doesn't match its digest: no tag is set."""
     image = open_layout(layout)
     largest = max(image.graph.blobs, key=lambda each: each.size)
     path = layout / "blobs/sha256" / largest.digest.removeprefix("sha256:")
@@ -161,7 +161,7 @@ def test_layers_are_mounted(server: Server, layout: Path) -> None:
 
 
 def test_what_the_registry_lost_is_found(server: Server, layout: Path) -> None:
-    """A flipped byte in what the registry keeps: read back by digest, it is refused."""
+    """A flipped byte in the registry's store: reading back by digest refuses it."""
     image = open_layout(layout)
     reference = at(server, "flipped:1")
     push_to(reference, image)
@@ -270,7 +270,8 @@ class TestSkopeo:
 
     @pytest.fixture(autouse=True)
     def _own_logins(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Without a directory of the user's own it looks for logins in /run/containers, which is root's."""
+        """Without a directory of the user's own, skopeo looks for logins in /run/containers, which is
+        root's."""
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
 
     def test_it_copies_what_we_pushed(self, server: Server, layout: Path, tmp_path: Path) -> None:

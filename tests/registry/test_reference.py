@@ -1,4 +1,4 @@
-"""References to images: what each spelling means, and what is refused."""
+"""References to images: the meaning of each spelling, and the refused ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents attached to images: with the API for it, without, and where it is only claimed.
+"""Documents attached to images: with the API for it, without it, and with a false claim of it.
 
 Tests of registry/referrer.py: the fallback tag.
 """
@@ -71,7 +71,7 @@ NO_API: dict[str, Fault] = {
 @pytest.mark.parametrize("name", NO_API)
 def test_by_the_fall_back_tag(registry: StandIn, name: str) -> None:
     registry.fault("/referrers/", NO_API[name])
-    # It acknowledges the subject all the same.
+    # The registry acknowledges the subject all the same.
     first, second = use(registry, attach), use(registry, lambda it: attach(it, b"[]"))
     assert use(registry, attach) == first
     found = use(registry, lambda it: referrers(it, DIGEST))
@@ -105,7 +105,8 @@ def test_a_list_without_an_end(registry: StandIn) -> None:
 
 
 def test_the_pages_of_a_list_are_bounded_together(registry: StandIn) -> None:
-    """As the list under the fallback tag is: 50 pages of 4 MiB took more than a gigabyte of memory."""
+    """The list under the fallback tag has the same limit: 50 pages of 4 MiB took more than a gigabyte of
+    memory."""
     entry = {"mediaType": MANIFEST, "digest": DIGEST, "size": 1, "annotations": {"a": "x" * (3 << 20)}}
     body = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry]}).encode()
     link = f'</v2/a/b/referrers/{DIGEST}?n=2>; rel="next"'

@@ -1,4 +1,4 @@
-"""Images on a base from a registry: locked, built, smoke-run, and built again when no registry is there.
+"""Images on a base from a registry: locked, built, smoke-run, and built again without any registry.
 
 Tests of image/registrybase.py.
 """
@@ -49,7 +49,7 @@ pytestmark = [pytest.mark.needs("docker-registry"), pytest.mark.timeout(120)]
 AMD = {"os": "linux", "architecture": "amd64"}
 ARM = {"os": "linux", "architecture": "arm64", "variant": "v8"}
 CREATED = 1_577_836_800
-"""2020-01-01, as the bases below say."""
+"""2020-01-01, the date in the bases below"""
 
 ON_REGISTRY = """\
 schema: 1
@@ -111,7 +111,7 @@ def base_layout(
 
 @dataclass
 class Place:
-    """A catalogue with an image on a registry's, a cache, and the registry."""
+    """A catalogue with an image on a registry's base, a cache, and the registry."""
 
     root: Path
     server: Server
@@ -407,10 +407,9 @@ def test_locks_that_are_refused(place: Place, name: str) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="without root runc maps one id, and the image has another user")
 @pytest.mark.timeout(600)
 def test_an_alpine_like_base_runs(place: Place) -> None:
-    """From an empty registry to a program that runs: push, lock, build, smoke-run.
+    """From an empty registry to a running program: push, lock, build, smoke-run.
 
-    The definition is that of `alpine` as it ships, but for its base and for `apk`, which busybox does not
-    have.
+    The definition is that of the shipped `alpine`, except for its base and for `apk`, which busybox lacks.
     """
     platform = collect_host().platform
     architecture = platform.partition("/")[2]

@@ -1,4 +1,5 @@
-"""The commands: push-image, pull-image, and what lock-images and build-images say of a base in a registry.
+"""The commands: push-image, pull-image, and the output of lock-images and build-images about a base in a
+registry.
 
 Tests of cli/registries.py.
 """

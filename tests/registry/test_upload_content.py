@@ -1,4 +1,5 @@
-"""The content of an upload is hashed once, however its pieces are cut when parts of it are sent again."""
+"""The content of an upload is hashed once, even if its parts are split differently when they are sent
+again."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
 def place(
     world: World, built: dict[str, BuiltImage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """A working directory: the images and what was built of them, a key pair, nobody's logins."""
+    """A working directory: the images and their builds, a key pair, and no logins."""
     write_report(report_of(built), world.output)
     shutil.copytree(world.images, tmp_path / "images")
     shutil.copytree(world.output, tmp_path / "build")

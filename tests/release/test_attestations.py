@@ -1,4 +1,5 @@
-"""Attestation manifests in the index: written as BuildKit does, verified, and never taken for a platform."""
+"""Attestation manifests in the index: written as BuildKit does, verified, and never mistaken for a
+platform."""
 
 from __future__ import annotations
 
@@ -136,7 +137,7 @@ def test_they_are_no_platforms(
 
 
 Change = Callable[[dict[str, Any], dict[str, Any], dict[str, bytes]], None]
-"""Changes the index's row of an attestation, its manifest, and blobs, by digest, that are added."""
+"""Changes the index's row of an attestation, its manifest, and the added blobs, by digest."""
 
 
 def _statement(blobs: dict[str, bytes], digest: str, kind: str = SPDX) -> dict[str, Any]:
@@ -190,7 +191,7 @@ def _for_a_platform(row: dict[str, Any], manifest: dict[str, Any], blobs: dict[s
 def test_what_is_signed_and_wrong(
     release: Release, key: SigningKey, reference: Reference, tmp_path: Path, case: tuple[Change, str]
 ) -> None:
-    """The signer was mistaken, or lied: an unsigned index fails before."""
+    """The signer was mistaken, or lied: without a signature, an index fails earlier."""
     change, said = case
     bring(reference, _about(release, _changed(release.image, change)), key)
     found = check(reference, key, tmp_path / "c")
@@ -199,7 +200,7 @@ def test_what_is_signed_and_wrong(
 
 
 def _changed(image: PushSource, change: Change) -> PushSource:
-    """An image whose last attestation is another one."""
+    """An image with a replaced last attestation."""
     *nodes, last, root = image.graph.nodes
     index, manifest, blobs = json.loads(root.content), json.loads(last.content), dict[str, bytes]()
     row = index["manifests"][-1]
@@ -217,7 +218,7 @@ def _changed(image: PushSource, change: Change) -> PushSource:
 
 
 def _about(release: Release, image: PushSource) -> Release:
-    """The release of another index: its digest is replaced in all that is signed."""
+    """The release of another index: its digest is replaced in all signed documents."""
     root, before = image.graph.root.descriptor, release.root
 
     def moved(subject: Descriptor) -> Descriptor:
@@ -257,7 +258,8 @@ def test_an_attestation_that_was_changed_in_the_registry(
 def test_buildx_shows_them(
     world: World, release: Release, key: SigningKey, reference: Reference, tmp_path: Path
 ) -> None:
-    """`docker buildx imagetools inspect`, which needs no Docker: packages and provenance of each platform."""
+    """`docker buildx imagetools inspect`, which needs no daemon, shows packages and provenance of each
+    platform."""
     plain = replace(reference, repository=f"plain/{reference.repository}")
     bring(reference, release, key)
     bring(plain, released(world, world.build()), key)

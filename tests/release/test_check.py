@@ -1,4 +1,4 @@
-"""Checking what was published: nothing passes that was changed, taken away, or is somebody else's.
+"""Checking what was published: changed, missing and foreign content is refused.
 
 Tests of release/attach.py.
 Tests of release/check.py.
@@ -54,12 +54,12 @@ IMPATIENT = RegistrySettings(patience=RetryPolicy(attempts=1))
 
 @pytest.fixture(scope="module")
 def built(world: World) -> dict[str, BuiltImage]:
-    return world.build(platforms=["linux/amd64"])  # publishing is tested with two
+    return world.build(platforms=["linux/amd64"])  # two platforms are for tests of publishing
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A release, the key it is signed with, and a repository of the test's own that it is published in."""
+    """A release, its key, and a separate repository of the test in which it is published."""
 
     server: Server
     name: str
@@ -99,7 +99,7 @@ class Stage:
 
 @pytest.fixture
 def empty(server: Server, release: Release, key: SigningKey, tmp_path: Path) -> Stage:
-    """A repository without anything in it."""
+    """An empty repository."""
     return Stage(server, f"own-{uuid.uuid4().hex[:12]}/app", release, key, tmp_path / "scratch")
 
 
@@ -143,7 +143,7 @@ statements:
 def test_statements_about_vulnerabilities_are_named(
     server: Server, key: SigningKey, tmp_path: Path, stage: Stage
 ) -> None:
-    """The newest publication's statements, and none that another key has signed."""
+    """These are the newest publication's statements, and none that another key has signed."""
     assert "VEX" not in _evidence_detail(stage)
     world = small_world(tmp_path / "world")
     built = world.build(platforms=["linux/amd64"])
@@ -166,7 +166,7 @@ def _evidence_detail(stage: Stage) -> str:
 
 
 def test_made_again_for_a_platform_that_it_is_not_for(world: World, stage: Stage) -> None:
-    """Nothing would be made, and nothing compared."""
+    """Otherwise no image would be made, and nothing would be compared."""
     check, said = stage.failed(again=RebuildOptions(supply(world), ["linux/none"]))
     assert (check, "it was not made for linux/none, only for linux/amd64" in said) == ("rebuild", True)
 
@@ -216,18 +216,18 @@ def _is_found(stage: Stage) -> bool:
 
 
 def _own_blobs(stage: Stage) -> set[str]:
-    """The blobs of a repository by the registry's own links, without those that only other tools look for."""
+    """The blobs of a repository by the registry's own links, without those that only other tools use."""
     own = stage.server.storage / "docker/registry/v2/repositories" / stage.name
     links = [*own.glob("_layers/sha256/*/link"), *own.glob("_manifests/revisions/sha256/*/link")]
     now = {path.read_text() for path in links}
     old = {f"sha256:{path.parent.name}" for path in own.glob("_manifests/tags/*/index/sha256/*/link")}
     current = {path.read_text() for path in own.glob("_manifests/tags/*/current/link")}
-    # Lists that were replaced by longer ones are of no use to anybody.
+    # Lists that were replaced by longer ones have no reader.
     return now - (old - current) - _for_others(stage, own)
 
 
 def _for_others(stage: Stage, own: Path) -> set[str]:
-    """Signatures where cosign 2 looks for them, which `verify-image` ignores; also replaced ones."""
+    """Signatures at cosign 2's tags, which `verify-image` ignores; also replaced ones."""
     links = [link for kind in ("sig", "att") for link in own.glob(f"_manifests/tags/*.{kind}/**/link")]
     found = {path.read_text() for path in links}
     for digest in sorted(found):
@@ -261,7 +261,7 @@ def test_an_image_that_nobody_signed(empty: Stage) -> None:
 
 
 def test_a_bundle_of_a_stranger_is_not_read_to_its_end(empty: Stage) -> None:
-    """Its brackets would be six million lists; and what has a large config is no bundle."""
+    """Its brackets would be six million lists; a manifest with a large config is no bundle."""
     with empty.writing() as repository:
         push(repository, empty.release.image.graph, empty.release.image.open_blob, tags=["1"])
         root = empty.release.root
@@ -274,7 +274,7 @@ def test_a_bundle_of_a_stranger_is_not_read_to_its_end(empty: Stage) -> None:
 
 
 def _attach_with_a_config(repository: Repository, subject: Descriptor, config: bytes) -> None:
-    """Attach what is listed as a bundle, with another config."""
+    """Attach the entry as a bundle, with another config."""
     made = sha256_descriptor("application/vnd.oci.empty.v1+json", config)
     repository.push_blob(made, lambda: io.BytesIO(config))
     (first, *_) = referrers(repository, subject.digest, artifact_type=BUNDLE)
@@ -288,7 +288,7 @@ def test_no_such_image(empty: Stage) -> None:
 
 
 def _attach_again(repository: Repository, stage: Stage, key: SigningKey, kind: str, **changes: Any) -> None:
-    """Attach a statement of ours, changed and signed."""
+    """Attach one of our statements again, changed and signed."""
     (claim,) = (each for each in stage.release.claims if each.predicate_type == kind)
     payload = json.dumps({**json.loads(claim.payload), **changes}).encode()
     for subject in claim.subjects:
@@ -348,7 +348,7 @@ def test_the_provenance_is_gone(stage: Stage) -> None:
 
 
 def test_a_changed_statement_has_no_signature(stage: Stage) -> None:
-    """The payload is changed, its signature stays, and everything has the digest that it should have."""
+    """The payload is changed, its signature stays, and each digest is correct."""
     with stage.writing() as repository:
         for subject in (stage.release.root, *stage.release.manifests.values()):
             for each in referrers(repository, subject.digest, artifact_type=BUNDLE):
@@ -381,7 +381,7 @@ Change = Callable[[dict[str, Any]], None]
 
 
 def _sign_changed(stage: Stage, document: str, change: Change) -> None:
-    """Publish with one document changed before it is signed: the signer was mistaken, or lied."""
+    """Publish with one document changed before the signature: the signer was mistaken, or lied."""
     before = next(each for each in stage.release.documents if each.name == document)
     data = json.loads(before.content)
     change(data)
@@ -484,7 +484,7 @@ def test_what_is_signed_and_wrong(stage: Stage, document: str, change: Change, c
 
 @pytest.mark.parametrize("kind", [SIGNATURE, PROVENANCE])
 def test_a_statement_about_another_image(stage: Stage, kind: str) -> None:
-    """Signed by the key, and attached to this image; but not about it."""
+    """It is signed by the key and attached to this image, but it is about another one."""
     with stage.writing() as repository:
         for subject in (stage.release.root, *stage.release.manifests.values()):
             _forget(repository, subject.digest, lambda each: not _says(each, kind))
@@ -496,7 +496,7 @@ def test_a_statement_about_another_image(stage: Stage, kind: str) -> None:
 
 
 def test_an_index_with_a_manifest_less(stage: Stage) -> None:
-    """The signature of an index does not sign another one, whose manifests are all signed."""
+    """The signature of an index does not cover another index, even if all its manifests are signed."""
     with stage.writing() as repository:
         document = json.loads(repository.manifest("1").content)
         document["manifests"].pop()
@@ -523,7 +523,7 @@ def test_what_strangers_attach_changes_nothing(stage: Stage, tmp_path: Path) -> 
 
 
 def _attach_with_a_lie(repository: Repository, stage: Stage, part: str) -> None:
-    """Attach a bundle whose config or layer is said to have another size, which the registry takes."""
+    """Attach a bundle with a false size for its config or layer, which the registry accepts."""
     (first, *_) = referrers(repository, stage.release.root.digest, artifact_type=BUNDLE)
     document = json.loads(repository.manifest(first.descriptor.digest).content)
     (document["config"] if part == "config" else document["layers"][0])["size"] += 7
@@ -531,7 +531,7 @@ def _attach_with_a_lie(repository: Repository, stage: Stage, part: str) -> None:
 
 
 def _list(repository: Repository, subject: str, document: dict[str, Any]) -> None:
-    """Put a manifest there, first in the list of what is attached."""
+    """Put a manifest there, first in the list of attachments."""
     raw = json.dumps(document).encode()
     lie = RawManifest(document["mediaType"], sha256_descriptor(document["mediaType"], raw).digest, raw)
     repository.put_manifest(lie)
@@ -556,7 +556,7 @@ def test_made_again_it_is_another_image(empty: Stage, tmp_path: Path) -> None:
 
 
 def _forge(built: BuiltImage) -> None:
-    """Change a mode in the last layer of the image for amd64, and all digests that follow from it."""
+    """Change a mode in the last layer of the image for amd64, and all digests that depend on it."""
     blobs = built.layout / "blobs/sha256"
     index = json.loads((built.layout / "index.json").read_bytes())
     whole = json.loads(_blob(blobs, index["manifests"][0]))

@@ -1,4 +1,4 @@
-"""The image-spec's own schemas find no fault in layouts and their documents, also of what is attached."""
+"""The image-spec's own schemas find no fault in layouts and their documents, including attachments."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _validated(layout: Path) -> tuple[dict[str, int], str]:
 
 @pytest.fixture(scope="module")
 def pulled(world: World, server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A published image for two platforms, pulled with all that is attached to it."""
+    """A published image for two platforms, pulled with all its attachments."""
     place = tmp_path_factory.mktemp("pulled")
     world.build()
     release = released(world, world.build(), attestations=True, store=True)

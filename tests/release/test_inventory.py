@@ -114,7 +114,7 @@ Version: 2
 
 
 def test_dpkg_s_database(tmp_path: Path) -> None:
-    """As any image of Debian has it: files are the package's as far as their sums say so."""
+    """In a Debian image, files are the package's if their checksums match."""
 
     def md5(content: bytes) -> str:
         return hashlib.md5(content, usedforsecurity=False).hexdigest()
@@ -199,7 +199,7 @@ def _locked(world: World, platform: str) -> tuple[Locked, ...]:
 
 
 def test_an_image_of_ours(world: World) -> None:
-    """Packages by the lock, with the checksum of each; what they brought, and what nobody did."""
+    """Packages come from the lock, with the checksum of each; their files have an owner, the others none."""
     found = taken(world, "base")
     assert [(each.name, each.version, each.sha256) for each in found.packages] == [
         (each.name, each.version, each.sha256) for each in _locked(world, "linux/amd64")

@@ -1,6 +1,6 @@
 """Signatures without a key: by sigstore's own library, against a stand-in for its services on loopback.
 
-What the public services do is not shown here: no request leaves the machine.
+The public services are not tested: no request leaves the machine.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _payload(one: dict[str, Any], other: dict[str, Any]) -> None:
 
 
 def _envelope(one: dict[str, Any], other: dict[str, Any]) -> None:
-    """Signed and by the same certificate; but this is not what was logged."""
+    """The envelope is signed, and by the same certificate, but it was not the logged one."""
     one["dsseEnvelope"] = other["dsseEnvelope"]
 
 
@@ -141,7 +141,7 @@ def test_tokens(tmp_path: Path, trust: str, given: str, message: str) -> None:
 def test_no_token_in_the_environment(trust: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GITHUB_ACTIONS", "GITLAB_CI", "CIRCLECI", "BUILDKITE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("sigstore.oidc.detect_credential", lambda: None)  # it asks a cloud's machine
+    monkeypatch.setattr("sigstore.oidc.detect_credential", lambda: None)  # it would ask a cloud's machine
     with pytest.raises(UsageError, match="no identity token: name its file, or run where there is one"):
         log_in(trust=trust)
 

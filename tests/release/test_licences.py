@@ -74,7 +74,7 @@ def test_prose_is_not_guessed_at(text: str) -> None:
 
 
 def test_prose_is_a_licence_of_its_own() -> None:
-    """The whole file stands for the licence, the same for packages with the same file."""
+    """The whole file becomes the licence, the same one for packages with the same file."""
     prose = "This package was debianized by Nobody.\n\nIt is free.\n"
     found = copyright_licence(prose)
     assert re.fullmatch("LicenseRef-copyright-[0-9a-f]{16}", found.expression)
@@ -86,7 +86,7 @@ def test_prose_is_a_licence_of_its_own() -> None:
 
 
 def test_packages_of_a_source_share_a_licence() -> None:
-    """Debian Policy 12.5 lets the documentation of one be a link to that of another."""
+    """Debian Policy 12.5 permits a package's documentation to be a link to another's."""
     mit, isc = Licence("MIT"), Licence("ISC")
 
     def package(name: str, source: str, licence: Licence = UNKNOWN) -> Package:

@@ -1,4 +1,4 @@
-"""Linters of others find nothing in an image of ours, and find what a worse one has."""
+"""Third-party linters find nothing in an image of ours, and find the faults of a worse one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ fileContentTests:
 
 @pytest.fixture(scope="module")
 def archives(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """distroless, and a worse image on top of it, as `docker load` takes them."""
+    """distroless, and a worse image on top of it, as `docker load` accepts them."""
     place = tmp_path_factory.mktemp("images")
     (place / "definitions/worse").mkdir(parents=True)
     (place / "definitions/worse/image.yaml").write_text(WORSE)
@@ -60,7 +60,7 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def _dockle(archive: Path, home: Path) -> dict[str, str]:
-    """The findings of dockle: code → level. It asks no registry and no newer version."""
+    """The findings of dockle: code → level. It contacts no registry and looks for no newer version."""
     settings = {**os.environ, "HOME": str(home), "DOCKER_CONTENT_TRUST": "1"}
     words = ("--input", archive, "--format", "json", "--quiet", "--cache-dir", home / "cache")
     said = process.run(gotools.require("dockle"), *words, env=settings, timeout=300)
@@ -75,7 +75,7 @@ def test_dockle(archives: dict[str, Path], tmp_path: Path) -> None:
 
 
 def _structure(archive: Path, tests: str, directory: Path) -> tuple[bool, dict[str, int]]:
-    """Whether container-structure-test passes, and what it counts."""
+    """Whether container-structure-test passes, and its counts."""
     (directory / "tests.yaml").write_text(tests)
     words = ("test", "--driver", "tar", "--image", archive, "--config", directory / "tests.yaml")
     tool = gotools.require("container-structure-test")

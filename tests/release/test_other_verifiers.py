@@ -41,11 +41,11 @@ REPOSITORY = {"type": "matchRepository"}
 
 
 Program = tuple[Path, ...]
-"""A program, with what has to stand before its arguments."""
+"""A program, with the words that precede its arguments."""
 
 
 def debian(name: str) -> Program:
-    """A program of Debian 13; skips where it can't be had."""
+    """A program of Debian 13; skips if it is unavailable."""
     try:
         root = debian13.unpacked(name, f"usr/bin/{name}")
     except HostError as error:
@@ -59,7 +59,7 @@ def debian(name: str) -> Program:
 
 @pytest.fixture(scope="module", params=[2, 3])
 def cosign(request: pytest.FixtureRequest) -> Program:
-    """Each version of cosign: cosign 2 looks under tags, cosign 3 among referrers."""
+    """Each version of cosign: cosign 2 searches tags, cosign 3 searches referrers."""
     if request.param == 3:
         return (gotools.require("cosign"),)
     found = process.find("cosign")
@@ -68,7 +68,7 @@ def cosign(request: pytest.FixtureRequest) -> Program:
 
 @pytest.fixture(scope="module")
 def skopeo(signed: Signed, tmp_path_factory: pytest.TempPathFactory) -> Program:
-    """The one that is installed, if it knows such signatures: that of Debian 12 is built without."""
+    """The installed skopeo, if it supports such signatures: Debian 12 builds it without them."""
     found = process.find("skopeo")
     if found is not None:
         place, own = tmp_path_factory.mktemp("skopeo") / "tried", (Path(found),)
@@ -143,7 +143,7 @@ def _with_keyid(payload: bytes, signature: bytes, hint: str) -> bytes:
 def test_what_was_signed_with_a_keyid(
     signed: Signed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As sandwright once wrote it: we verify it, cosign 3 doesn't, and the next publication mends that."""
+    """sandwright once wrote it: we verify it, cosign 3 doesn't, and the next publication repairs that."""
     name = f"{signed.server.host}/former/app"
     private, public = write_key(tmp_path, "former", kind="p256")
     with monkeypatch.context() as former:
@@ -192,7 +192,7 @@ def _copied(
     (directory / "policy.json").write_text(json.dumps(policy))
     options = ("--policy", directory / "policy.json", "--registries.d", directory / "registries.d")
     words = ("copy", "--src-tls-verify=false", "--override-arch=amd64", f"docker://{name}")
-    # Without a directory of the user's own it looks for logins in /run/containers, which is root's.
+    # Without a directory of the user's own, skopeo looks for logins in /run/containers, which is root's.
     environ = {**os.environ, "XDG_RUNTIME_DIR": str(directory)}
     return process.run(
         *program, *options, *words, f"dir:{directory}/image", timeout=ATTEMPT, check=False, env=environ
@@ -203,7 +203,7 @@ def _copied(
 def test_a_policy_of_podman_s_lets_it_through(
     kind: str, skopeo: Program, signed: Signed, tmp_path: Path
 ) -> None:
-    """One that asks for the repository: as cosign's own, the signature names no tag."""
+    """The policy asks for the repository: like cosign's own, the signature names no tag."""
     host, name, key = signed.server.host, signed.name(kind), signed.public(kind)
     for number, image in enumerate((f"{name}:1", f"{name}@{signed.release.root.digest}")):
         place = tmp_path / str(number)
@@ -262,7 +262,7 @@ def _ratified(image: str, key: Path, home: Path) -> dict[str, Any]:
 @pytest.mark.skipif(not THOROUGH, reason="only `invoke test --thorough` has time to build Ratify")
 @pytest.mark.timeout(3000)
 def test_ratify(signed: Signed, tmp_path: Path) -> None:
-    """It looks under the tags of cosign 2."""
+    """Ratify searches the tags of cosign 2."""
     digest = signed.release.root.digest
     image = f"{signed.name('p256')}@{digest}"
     found = _ratified(image, signed.public("p256"), tmp_path / "own")

@@ -68,7 +68,7 @@ def test_the_same() -> None:
     ids=["name", "version", "qualifier", "raw"],
 )
 def test_breaks_in_a_hostile_sbom_begin_no_line(url: str) -> None:
-    """GitHub's runner takes a line that begins with `::` for a command."""
+    """GitHub's runner interprets a line that begins with `::` as a command."""
     table = to_markdown(package_changes({}, sbom_packages(cyclonedx([url]), "new")))
     assert [line[:1] for line in table.splitlines()] == ["|"] * 3
 

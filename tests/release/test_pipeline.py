@@ -1,4 +1,4 @@
-"""A pipeline of other people's tools consumes what `publish` wrote, and refuses what was tampered with."""
+"""A pipeline of third-party tools accepts the output of `publish`, and refuses it after tampering."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ATTESTED = {
     "slsaprovenance1": "",
     TEST_RESULT: "",
 }
-"""The types of attestations, each with the platform that it is about; absent: with the index."""
+"""The types of attestations, each with its platform; without one, it is about the index."""
 
 
 VEX = """\
@@ -89,7 +89,7 @@ class Pipeline:
         return f"{self.repository}@{digest}"
 
     def run(self, tool: str, *words: object) -> process.Result:
-        """Run a tool to its end, whatever that is."""
+        """Run a tool to its end, with any status."""
         program = tool if tool == "skopeo" else gotools.require(tool)
         settings = {**os.environ, "HOME": str(self.home), **GRYPE, "GRYPE_DB_CACHE_DIR": f"{self.home}/db"}
         return process.run(program, *map(str, words), env=settings, timeout=STEP, check=False)
@@ -114,7 +114,7 @@ GRYPE = {
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
-    """distroless for two platforms; the smoke run's report is made up, for no sandbox is tested here."""
+    """distroless for two platforms; the smoke run's report is invented, because no sandbox is tested here."""
     place = tmp_path_factory.mktemp("distroless")
     shutil.copytree(data_path("images", "distroless"), place / "definitions/distroless")
     (place / "definitions/distroless/vex.yaml").write_text(VEX)
@@ -145,7 +145,8 @@ def _publish(name: str, release: Release, private: Path) -> None:
 
 
 def test_a_registry_that_lists_other_referrers_is_refused(release: Release, tmp_path: Path) -> None:
-    """zot 1.4.3 has a draft of the API: its list names the type of a referrer's config instead of its own."""
+    """zot 1.4.3 implements a draft of the API: its list has the type of a referrer's config instead of its
+    own."""
     private, _ = write_key(tmp_path, "key", kind="p256")
     with (
         registry_of("zot", tmp_path) as host,
@@ -208,7 +209,7 @@ def test_a_layer_changed_in_storage_is_refused(release: Release, tmp_path: Path,
 
 
 def test_documents_are_files(pipeline: Pipeline, tmp_path: Path) -> None:
-    """`oras pull` writes the SBOM that was attached."""
+    """`oras pull` writes the attached SBOM."""
     found = pipeline.run(
         "oras", "discover", "--plain-http", "--format", "json", pipeline.of_platform("linux/amd64")
     )
@@ -225,7 +226,7 @@ def test_documents_are_files(pipeline: Pipeline, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["referrers", "tags"])
 def test_cosign_verifies(pipeline: Pipeline, scheme: str) -> None:
-    """By default among referrers; as older clients do, under tags."""
+    """cosign finds them among referrers by default, and under tags like older clients."""
     older = () if scheme == "referrers" else ("--new-bundle-format=false",)
     for platform in ("", *PLATFORMS):
         verified = pipeline.cosign("verify", *older, pipeline.of_platform(platform))
@@ -269,7 +270,7 @@ def _found(pipeline: Pipeline, source: str) -> set[tuple[str, str, str]]:
 
 
 def test_scanners_find_the_same_in_sbom_and_image(pipeline: Pipeline, tmp_path: Path) -> None:
-    """A database that names source packages, as Debian's does; grype's public one can't be fetched here."""
+    """The database names source packages, as Debian's does; grype's public one can't be fetched here."""
     made = pipeline.run("grypedb", pipeline.home / "db/6", "openssl", "glibc", "sqlite3", "absent")
     assert made, made.stderr
     for kind, name in (("cyclonedx", "cdx.json"), ("spdxjson", "spdx.json")):
@@ -298,7 +299,8 @@ def test_scanners_find_the_same_in_sbom_and_image(pipeline: Pipeline, tmp_path: 
 
 
 def test_trivy_reads_the_same_packages(pipeline: Pipeline, tmp_path: Path) -> None:
-    """With the source packages by which it matches. Its database of vulnerabilities can't be fetched here."""
+    """This includes the source packages by which it matches. Its vulnerability database can't be fetched
+    here."""
     archive = tmp_path / "image.tar"
     pulled = pipeline.run("crane", "pull", "--platform=linux/amd64", pipeline.image, archive)
     assert pulled, pulled.stderr
@@ -322,14 +324,14 @@ def _packages(pipeline: Pipeline, *source: object) -> set[tuple[str, ...]]:
 
 
 def _version(package: Mapping[str, Any], prefix: str) -> str:
-    """The whole version: of SBOMs, trivy splits only that of the source package."""
+    """The whole version: in SBOMs, trivy splits only that of the source package."""
     epoch, release = package.get(f"{prefix}Epoch"), package.get(f"{prefix}Release")
     version = str(package[f"{prefix}Version"])
     return (f"{epoch}:" if epoch else "") + version + (f"-{release}" if release else "")
 
 
 def _push_altered(pipeline: Pipeline, what: str, scratch: Path) -> str:
-    """Put an altered image beside the published one, under a tag; what that is."""
+    """Push an altered image beside the published one, under a tag; return its reference."""
     target, amd64 = f"{pipeline.repository}:{what}", pipeline.of_platform("linux/amd64")
     if what == "config":
         words: tuple[object, ...] = ("mutate", amd64, "--env", "LD_PRELOAD=/x.so", "--tag", target)
@@ -346,7 +348,7 @@ def _push_altered(pipeline: Pipeline, what: str, scratch: Path) -> str:
 
 @pytest.mark.parametrize("what", ["config", "layer", "index"])
 def test_an_altered_image_is_refused(pipeline: Pipeline, tmp_path: Path, what: str) -> None:
-    """Also with the signatures and attestations of the published one attached to it."""
+    """This holds even with the published image's signatures and attestations attached to it."""
     altered = _push_altered(pipeline, what, tmp_path)
     assert not pipeline.cosign("verify", altered)
     bundles = [*_bundles(pipeline, ""), *_bundles(pipeline, "linux/amd64")]
@@ -425,7 +427,7 @@ def test_in_toto_s_library_reads_the_statements(pipeline: Pipeline, platform: st
 
 
 def test_cosign_checks_what_the_provenance_says(pipeline: Pipeline, tmp_path: Path) -> None:
-    """By a policy, with a key and without a list of builders."""
+    """It checks with a policy and a key, without a list of builders."""
     image = pipeline.of_platform("")
     for number, (builder, holds) in enumerate({"urn:sandwright:builder": True, "urn:other": False}.items()):
         policy = tmp_path / f"{number}.cue"
@@ -436,7 +438,7 @@ def test_cosign_checks_what_the_provenance_says(pipeline: Pipeline, tmp_path: Pa
 
 
 def test_slsa_verifier_takes_the_signature_and_not_the_builder(pipeline: Pipeline, tmp_path: Path) -> None:
-    """Its list of builders is part of it. It verifies the signature of a key only for another predicate."""
+    """Its list of builders is built in. It verifies the signature of a key only for another predicate."""
     path = tmp_path / "envelope.json"
     path.write_text(json.dumps(_envelopes(pipeline, "")[PROVENANCE]))
     root = f"{pipeline.repository}@{pipeline.release.root.digest}"
@@ -459,7 +461,7 @@ def test_a_signature_by_another_key_is_refused(pipeline: Pipeline) -> None:
 
 
 def test_an_image_without_its_referrers_is_refused(pipeline: Pipeline) -> None:
-    """Without them cosign says that there is no signature; so does a copy that leaves them behind."""
+    """Without referrers, cosign reports a missing signature, and so does a copy without them."""
     bare = f"{pipeline.host}/bare/distroless:1"
     copied = pipeline.run("crane", "copy", pipeline.image, bare)
     assert copied, copied.stderr
@@ -474,7 +476,7 @@ def test_an_image_without_its_referrers_is_refused(pipeline: Pipeline) -> None:
 
 
 def test_a_deleted_signature_is_missed(pipeline: Pipeline) -> None:
-    """The bundles and the tags of older clients, deleted from a whole copy."""
+    """The bundles and the tags of older clients are deleted from a complete copy."""
     copy = f"{pipeline.host}/deleted/distroless"
     copied = pipeline.regctl("image", "copy", "--referrers", "--digest-tags", pipeline.image, f"{copy}:1")
     assert copied, copied.stderr

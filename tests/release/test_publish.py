@@ -1,4 +1,4 @@
-"""No tag moves before all is sent, signed and read back: with a real registry, ended at any moment.
+"""No tag moves before everything is sent, signed and read back: with a real registry, ended at any moment.
 
 Tests of registry/attachments.py.
 Tests of release/publish.py.
@@ -49,12 +49,12 @@ DOCUMENTS = [
 
 
 class Ended(BaseException):
-    """The program is no more: nothing catches it."""
+    """The program has ended: no handler catches this exception."""
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> World:
-    """A world of its own, in which images are for one platform."""
+    """A separate world, in which images are for one platform."""
     return small_world(tmp_path_factory.mktemp("small"))
 
 
@@ -171,9 +171,9 @@ def _file_name(repository: Repository, digest: str) -> str:
 def test_a_second_run_sends_nothing_and_takes_no_time(
     server: Server, release: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also with ECDSA, where a second signature would have other bytes.
+    """This holds for ECDSA, too, where a second signature would have other bytes.
 
-    The time is that of the processor, which does not pass while the registry is waited for.
+    The measured time is the processor's, which excludes the wait for the registry.
     """
     reference, key = at(server, "twice"), new_key(tmp_path, kind="p256")
     assert bring(reference, release, key).changed
@@ -234,10 +234,10 @@ def test_the_plan_is_told_and_nothing_done(server: Server, release: Release, key
 def test_ended_before_each_change(
     server: Server, single: Release, key: SigningKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At no moment is there a tag on something that isn't whole and signed; going on completes it.
+    """At no moment does a tag name an incomplete or unsigned image; a second run completes it.
 
-    One repository goes through all of it: begun anew and ended a change or three later, again and again, so
-    that the ends lie between all kinds of changes.
+    One repository goes through all of it: repeatedly started and ended one to three changes later, so that
+    the ends lie between all kinds of changes.
     """
     reference = at(server, "ended:1")
     ends = 0
@@ -308,7 +308,7 @@ main()
 def test_killed(
     small: World, of_one: dict[str, BuiltImage], single: Release, server: Server, tmp_path: Path
 ) -> None:
-    """The program itself, by SIGKILL, among documents; and then another run to its end."""
+    """SIGKILL ends the program while it sends documents; another run completes the publication."""
     write_report(report_of(of_one), small.output)
     own, _ = write_key(tmp_path)
     words = ["publish", "app", f"{server.host}/killed", "--key", str(own), "--images", str(small.images)]
@@ -329,7 +329,7 @@ def lose(server: Server, digest: str) -> None:
 
 @pytest.fixture(scope="module")
 def published(server: Server, single: Release, key: SigningKey) -> str:
-    """A repository with the release in it."""
+    """A repository with the published release."""
     bring(at(server, "published"), single, key)
     return "published"
 
@@ -354,7 +354,7 @@ def test_what_the_registry_lost_is_brought_again(  # noqa: PLR0917 - fixtures
 
 
 def _part(reference: Reference, release: Release, what: str) -> str:
-    """The digest of something that was published."""
+    """The digest of a published object."""
     if what == "layer":
         return release.image.graph.nodes[0].blobs[1].digest
     with open_repository(reference, RegistrySettings()) as repository:

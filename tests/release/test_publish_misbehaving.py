@@ -1,6 +1,6 @@
 """Registries that refuse, lose, lie and have no referrers, in the middle of a publication.
 
-Each is told clearly, no tag is moved, and once the registry behaves a second run completes it.
+Each fault is reported clearly, no tag is moved, and once the registry works a second run completes it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def checked(registry: StandIn, key: SigningKey, scratch: Path) -> list[ProbeFind
 def test_with_the_referrers_api(registry: StandIn, release: Release, key: SigningKey, tmp_path: Path) -> None:
     registry.fault("/referrers/", listing)
     assert bring(registry, release, key).tagged == ("1",)
-    others = (".sig", ".att")  # where cosign 2 looks
+    others = (".sig", ".att")  # tags of cosign 2
     stand_ins = [tag for tag in registry.content.tags if not tag.endswith(others)]
     assert stand_ins == ["1"], "no tag stands in for the API"
     assert bring(registry, release, key) == Published(release.root.digest, (), ())
@@ -217,7 +217,7 @@ def test_a_registry_that_refuses_is_no_verdict(  # noqa: PLR0917 - fixtures and 
     status: int,
     kind: type[SandwrightError],
 ) -> None:
-    """Nothing is said about an image that can't be had: that is an error of its own."""
+    """An image that cannot be fetched gets no verdict: that is a separate error."""
     bring(registry, release, key)
     registry.fault("GET .*/blobs/", error(status, "NO"))
     with pytest.raises(kind, match=f"blob sha256:.*{status}"):

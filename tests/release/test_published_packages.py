@@ -1,4 +1,4 @@
-"""An old release is made again when the mirror has dropped its packages: from the store published with it.
+"""An old release is made again when the mirror has dropped its packages, from the store published with it.
 
 Tests of release/packagestore.py.
 """
@@ -78,7 +78,7 @@ class Shop:
             return publish(repository, plan, self.key).sent
 
     def drop(self) -> None:
-        """The mirror replaces a version, as archives do with security updates."""
+        """Replace a version on the mirror, as archives do for security updates."""
         (gone,) = (each for each in self.packages if each.name == "libthing1")
         (self.world.mirror / "debian" / gone.path).unlink()
         self.world.offer(
@@ -136,7 +136,7 @@ def test_without_a_store_it_is_not(shop: Shop) -> None:
 
 
 def test_the_store_of_another_place(shop: Shop) -> None:
-    """The release has no store; a layout of another one has the packages."""
+    """The release has no store; a layout from another source has the packages."""
     shop.bring(shop.release(store=True))
     layout = shop.scratch / "carried"
     reference = parse_reference(f"{shop.name}:1")
@@ -151,7 +151,7 @@ def test_the_store_of_another_place(shop: Shop) -> None:
 
 
 def test_behind_an_air_gap(shop: Shop) -> None:
-    """The layout that `pull-image` writes has the store, and no mirror is asked."""
+    """The layout that `pull-image` writes has the store, and no mirror is contacted."""
     shop.bring(shop.release(store=True))
     layout = shop.scratch / "carried"
     reference = parse_reference(f"{shop.name}:1")
@@ -162,7 +162,7 @@ def test_behind_an_air_gap(shop: Shop) -> None:
 
 
 def test_what_the_artifact_says(shop: Shop) -> None:
-    """A manifest that other tools read: a subject, a file name for each package, their digests."""
+    """The manifest is readable for other tools: a subject, a file name for each package, their digests."""
     release = shop.release(store=True)
     shop.bring(release)
     with open_repository(parse_reference(shop.name), RegistrySettings()) as repository:
@@ -204,7 +204,7 @@ def test_an_interrupted_publication_is_finished(shop: Shop) -> None:
 
 
 def test_packages_of_alpine(tmp_path: Path) -> None:
-    """Their names do not say the architecture; each has a file of its own all the same."""
+    """Their names lack the architecture; nevertheless each has a separate file."""
     cache, platforms = Cache(tmp_path), {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
     locked = {}
     for platform, architecture in platforms.items():

@@ -1,4 +1,4 @@
-"""An image with Python packages: what its SBOMs say, and its release made again without index and mirror.
+"""An image with Python packages: its SBOMs, and its release made again without index and mirror.
 
 Tests of release/pythonpackages.py.
 """

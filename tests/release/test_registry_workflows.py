@@ -1,4 +1,4 @@
-"""Every command that talks to a registry, on registries of several programs."""
+"""Every command that uses a registry, with registries of several programs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def registry(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture
 def lists_referrers(request: pytest.FixtureRequest) -> None:
-    """zot 1.4.3 lists other types than those of the referrers; in `test_pipeline.py` `publish` refuses it."""
+    """zot 1.4.3 lists wrong types for referrers; in `test_pipeline.py` `publish` refuses it."""
     if request.node.callspec.params["registry"] == "zot":
         pytest.skip("zot 1.4.3 has a draft of the referrers API")
 

@@ -1,4 +1,4 @@
-"""The commands, against a registry with TLS and a login: build, publish, and verify-image elsewhere.
+"""The commands, against a registry with TLS and a login: build, publish, and verify-image by another user.
 
 Tests of cli/images.py: the options of `build-images` reach the build.
 Tests of cli/release.py.
@@ -50,20 +50,20 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def access(place: Path, server: Server, tls: Tls) -> list[str]:
-    """The options by which the registry lets us in."""
+    """The options with which the registry accepts us."""
     entry = {"username": LOGIN[0], "password": LOGIN[1]}
     (place / "logins.json").write_text(json.dumps({"auths": {server.host: entry}}))
     return ["--ca-file", str(tls.authority), "--authfile", str(place / "logins.json")]
 
 
 class Command:
-    """The command line, in this process: starting Python for each would take most of the time."""
+    """The command line, in this process: a new Python for each would take most of the time."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
 
     def __call__(self, *words: str, status: int = 0) -> str:
-        """The output of a command; its standard error when it fails with `status`."""
+        """The output of a command, or its standard error when it fails with `status`."""
         self._capsys.readouterr()
         code = main(words)
         printed = self._capsys.readouterr()
@@ -178,7 +178,7 @@ def test_a_layout_is_verified_to_the_last_byte(
 
 
 def test_without_a_key(place: Path, server: Server, access: list[str], run: Command) -> None:
-    """By an identity, whose certificate and log entry a stand-in for Sigstore makes: said so, and no more."""
+    """An identity signs instead; a stand-in for Sigstore makes its certificate and its log entry."""
     with sigstore() as services:
         (place / "trust.json").write_text(json.dumps(services.trust()))
         (place / "token").write_text(token("https://forge.example/release"))
@@ -206,7 +206,7 @@ def test_what_fails_is_told_and_the_command_fails(
 def test_an_image_that_is_not_proved(
     place: Path, built: dict[str, BuiltImage], server: Server, access: list[str], run: Command
 ) -> None:
-    """Not one byte is sent, also not of the image beside it that is."""
+    """No byte is sent, not even of the proved image beside it."""
     findings = (ProbeFinding("read-only", Verdict.FAIL, "it was written"),)
     write_report(with_row(report_of(built), "app", findings=findings), place / "build")
     words = ("publish", "base", "app", f"{server.host}/red", "--key", "key.pem", *IMAGES, *access)

@@ -1,4 +1,4 @@
-"""The conditions for publishing: only green evidence, of the very digest.
+"""The conditions for publishing: only passing evidence, for exactly this digest.
 
 Tests of release/evidence.py.
 Tests of release/subject.py: what keeps an image from being published.
@@ -176,7 +176,7 @@ def test_the_matrix(given: Matrix | None, require: list[str], lines: list[str]) 
 
 @pytest.mark.parametrize("given", [None, matrix(outcome(), digest=OLD)])
 def test_no_matrix_is_needed_where_it_is_said(given: Matrix | None) -> None:
-    """A red one is refused all the same."""
+    """A failing matrix is still refused."""
     assert matrix_evidence("app", MANIFESTS, given, needed=False) is None
     with pytest.raises(NotProved):
         matrix_evidence("app", MANIFESTS, matrix(outcome(verdict="fail")), needed=False)

@@ -119,7 +119,7 @@ def test_a_changed_file_is_not_signed(checkout: Path, released: Path, tmp_path: 
         _release(checkout, "sign", *words)
     wheel.write_bytes(wheel.read_bytes()[:-1])
     listed = (tmp_path / "dist/SHA256SUMS").read_text()
-    for text in ("", listed.partition("\n")[2]):  # of none, and of all but one
+    for text in ("", listed.partition("\n")[2]):  # lists of no file, and of all but one
         (tmp_path / "dist/SHA256SUMS").write_text(text)
         with pytest.raises(CommandFailed, match="does not list exactly the files of the release"):
             _release(checkout, "sign", *words)
@@ -155,7 +155,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 @pytest.mark.parametrize("kind", representative(["wheel", "sdist"], "wheel"))
 def test_it_is_installed_from_an_index(released: Path, index: str, tmp_path: Path, kind: str) -> None:
-    """With the hashes of SHA256SUMS; both packages are there, and the command is native."""
+    """Installed with the hashes of SHA256SUMS: both packages are there, and the command is native."""
     folder = tmp_path / "venv"
     process.run(sys.executable, "-m", "venv", "--without-pip", folder, timeout=60)
     (packages,) = folder.glob("lib/python3*/site-packages")

@@ -1,4 +1,4 @@
-"""SBOMs: valid by the formats' own schemas, the same bytes again, and every difference found.
+"""SBOMs: valid by the formats' own schemas, the same bytes each time, and every difference found.
 
 Tests of release/cyclonedx.py.
 Tests of release/inventories.py.
@@ -49,7 +49,7 @@ def sboms(world: World) -> Mapping[Any, bytes]:
 
 @pytest.fixture
 def odd(tmp_path: Path) -> Inventory:
-    """An image with difficult content: names that are no text, odd licences, empty packages."""
+    """An image with difficult content: names that are not text, odd licences, empty packages."""
     layer = archive(
         file(b"var/lib/dpkg/status", STATUS + b"\nPackage: empty+x\nVersion: 1\nArchitecture: all\n"),
         file(b"var/lib/dpkg/info/thing.list", b"/usr/bin/thing\n"),
@@ -160,7 +160,7 @@ def test_read_back_it_fits(odd: Inventory, kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_each_file_and_package_counts(odd: Inventory, kind: Any) -> None:
-    """Without any one file, or with one more, with another content, or one package less: always told."""
+    """A missing or additional file, other content, or a missing package is always reported."""
     listed = read_sbom(WRITERS[kind](odd), kind, "x")
     for path, held in odd.files.items():
         fewer = {key: value for key, value in odd.files.items() if key != path}

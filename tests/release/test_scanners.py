@@ -86,7 +86,7 @@ def test_the_source_package_is_in_the_url(debian: Inventory) -> None:
 
 
 def test_the_source_package_for_trivy(debian: Inventory) -> None:
-    """In CycloneDX it reads properties of its own, in SPDX the sentence that it writes itself."""
+    """In CycloneDX, trivy reads its own properties, in SPDX the sentence that it writes itself."""
     properties = {each["name"]: each["value"] for each in components(debian)["libssl3"]["properties"]}
     assert properties == {
         "dev.sandwright:source": "openssl 3.0.17-1~deb12u2",
@@ -138,7 +138,7 @@ def test_the_authors_of_an_image_are_the_document_s(tmp_path: Path) -> None:
 
 
 def test_dependencies_that_the_image_lacks(debian: Inventory) -> None:
-    """The SBOM states which graph is complete, since `without` and other programs leave packages out."""
+    """The SBOM states which graph is complete, because `without` and other programs omit packages."""
     packages = tuple(replace(each, complete=each.name != "libc6") for each in debian.packages)
     partial = replace(debian, packages=packages)
     names = {each["bom-ref"]: name for name, each in components(partial).items()}
@@ -165,7 +165,7 @@ def test_dependencies_without_a_provider() -> None:
 
 
 def test_dependencies_are_edges(debian: Inventory) -> None:
-    """Of alternatives the installed one, and the provider of a virtual package."""
+    """An edge leads to the installed alternative, or to the provider of a virtual package."""
     names = {each["bom-ref"]: name for name, each in components(debian).items()}
     graph = {
         names.get(each["ref"], "image"): {names[ref] for ref in each["dependsOn"]}

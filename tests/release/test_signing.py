@@ -1,4 +1,4 @@
-"""Keys and signatures: what signs, what checks, what is refused, and that openssl agrees.
+"""Keys and signatures: signing, verification, refusals, and agreement with openssl.
 
 Tests of release/signing.py.
 """
@@ -51,7 +51,7 @@ def test_signed_and_opened(tmp_path: Path, kind: str) -> None:
 @pytest.mark.needs("openssl")
 @pytest.mark.parametrize("kind", ["ed25519", "p256"])
 def test_openssl_agrees(tmp_path: Path, kind: str) -> None:
-    """A key that openssl made, and a signature that openssl checks, over what DSSE says is signed."""
+    """openssl makes the key, and checks the signature over the bytes that DSSE defines."""
     option = (
         ("-algorithm", "ed25519")
         if kind == "ed25519"
@@ -239,7 +239,7 @@ def test_halves_that_are_mixed_up(tmp_path: Path) -> None:
 
 
 def certificate(directory: Path, begins: datetime, ends: datetime) -> tuple[Path, Path]:
-    """A private key, and a certificate of it."""
+    """A private key, and a certificate for it."""
     private, _ = write_key(directory, kind="p256")
     key = load_pem_private_key(private.read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
@@ -278,7 +278,7 @@ def test_a_certificate_that_is_not_good(tmp_path: Path, begins: int, ends: int, 
 
 
 class Service(Signer):
-    """A key service, as securesystemslib knows them by the scheme of a URI. Its keys are files."""
+    """A key service, as securesystemslib finds it by the scheme of a URI. Its keys are files."""
 
     refuses = False
 
@@ -288,19 +288,19 @@ class Service(Signer):
 
     @property
     def public_key(self) -> Key:
-        """The public key that it was configured with."""
+        """The public key of its configuration."""
         return self.key
 
     @classmethod
     def from_priv_key_uri(
         cls, priv_key_uri: str, public_key: Key, secrets_handler: SecretsHandler | None = None
     ) -> Signer:
-        """Open it."""
+        """Open the key."""
         assert secrets_handler is None
         return cls(priv_key_uri.partition(":")[2], public_key)
 
     def sign(self, payload: bytes) -> Signature:
-        """Sign, or say why not."""
+        """Sign, or raise an error with the reason."""
         if self.refuses:
             raise PermissionError("the key is disabled")
         return self.inner.sign(payload)
@@ -322,7 +322,7 @@ def test_a_key_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_key_service_with_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its signature is checked with the public key that it is said to have."""
+    """Its signature is checked with its claimed public key."""
     monkeypatch.setitem(SIGNER_FOR_URI_SCHEME, "testkms", Service)
     private, _ = write_key(tmp_path)
     _, other = write_key(tmp_path, "other")

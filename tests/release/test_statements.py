@@ -1,4 +1,4 @@
-"""Statements, provenance and sources: what they say, and what is no such thing.
+"""Statements, provenance and sources: their content, and documents that are refused.
 
 Tests of release/provenance.py.
 Tests of release/statement.py.
@@ -47,7 +47,7 @@ def test_the_signature(release: Release) -> None:
 
 
 def test_the_provenance(world: World, release: Release) -> None:
-    """By the fields of SLSA's provenance, version 1."""
+    """The fields are those of SLSA's provenance, version 1."""
     found = said(release, PROVENANCE)
     assert found["predicateType"] == "https://slsa.dev/provenance/v1"
     assert found["subject"] == said(release, SIGNATURE)["subject"]

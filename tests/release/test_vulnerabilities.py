@@ -204,7 +204,7 @@ def test_what_is_stated(tmp_path: Path) -> None:
 
 
 def test_the_document(tmp_path: Path) -> None:
-    """A statement of the image goes before one of its base about the same package."""
+    """A statement of the image takes precedence over one of its base about the same package."""
     own = load_vex(written(tmp_path))
     base = load_vex(
         written(tmp_path / "base", VEX.replace("CVE-2026-3", "DSA-1").replace("DSA-1", "CVE-2026-9", 1))
@@ -305,7 +305,7 @@ def world(tmp_path: Path) -> World:
 
 
 def test_the_command(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`libthing1` of a Debian that has no os-release is of no ecosystem; here it has one."""
+    """Without an os-release, `libthing1` belongs to no ecosystem; here the image has one."""
     world.define("app", APP)
     world.build("app")
     (tmp_path / "osv").mkdir()
@@ -333,7 +333,7 @@ def test_publishing(world: World) -> None:
     """Each platform's manifest gets a signed document; an expired statement stops the release."""
     built = world.build()
     vex = VEX.partition("  - vulnerability: CVE")[0].replace("openssl", "libthing1")
-    folder = world.catalogue["base"].folder  # the base's statements are about what is on it, too
+    folder = world.catalogue["base"].folder  # the base's statements also cover images on it
     written(folder, vex)
     release = released(world, built, today=TODAY)
     claims = {each.name: each for each in release.claims if each.predicate_type == PREDICATE}

@@ -1,4 +1,4 @@
-"""The passwd and group files that are mounted over an image's: whoever it is, the libraries find them."""
+"""The passwd and group files that are mounted over an image's: the libraries find any user in them."""
 
 from __future__ import annotations
 

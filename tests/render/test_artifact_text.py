@@ -1,4 +1,4 @@
-"""Artifacts as text: JSON like the standard library's, templates kept where Python keeps bytecode.
+"""Artifacts as text: JSON like the standard library's, templates cached where Python caches bytecode.
 
 Tests of render/artifact.py.
 Tests of render/templates.py: a value that no filter quotes is an error.
@@ -81,7 +81,7 @@ def test_a_place_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["sh", "tojson"], ids=["ours", "of Jinja"])
 def test_a_filter_s_name_belongs_to_one_language(name: str) -> None:
-    """Otherwise a launcher is quoted as a Dockerfile as soon as a program has imported both."""
+    """Otherwise a launcher would be quoted like a Dockerfile when a program has imported both."""
     with pytest.raises(ValueError, match="exists already, and quotes otherwise"):
         add_filter(name, lambda value: Quoted(str(value)))
     add_filter("sh", quote_shell)

@@ -40,7 +40,7 @@ def _plan(method: str, text: str) -> LaunchPlan:
 
 @pytest.mark.parametrize("method", ["docker", "podman", "oci", "gvisor"])
 def test_wherever_there_is_a_network(method: str) -> None:
-    """And a variable of the host's is passed on to no image, where its path means nothing."""
+    """A variable of the host is passed to no image, where its path means nothing."""
     for mode in ("host", "proxy"):
         plan = _plan(method, f"network: {{mode: {mode}}}\nenvironment: {{pass: [SSL_CERT_FILE]}}\n")
         assert plan.authorities == AuthorityPlan(

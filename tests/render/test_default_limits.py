@@ -1,4 +1,4 @@
-"""The limits that the preset `default` sets: where they hold, and where they are left out.
+"""The limits that the preset `default` sets: the methods that have them, and the hosts without them.
 
 Tests of policy/limits.py.
 """
@@ -30,7 +30,7 @@ def _rendered(method: str, facts: HostFacts, text: str = "") -> Rendered:
 
 
 def _limits(rendered: Rendered) -> tuple[int | None, int | None]:
-    """Memory and processes, as the artifacts say them."""
+    """Memory and processes, as in the artifacts."""
     if rendered.method in ("oci", "gvisor"):
         given = json.loads(rendered.artifact("config.json").content)["linux"].get("resources", {})
         return given.get("memory", {}).get("limit"), given.get("pids", {}).get("limit")
@@ -100,7 +100,7 @@ def test_a_listed_one_is_enforced(method: str) -> None:
 
 
 def test_a_listed_one_stays_whatever_the_host_is() -> None:
-    """The launcher refuses it where no cgroup is there."""
+    """The launcher refuses it on a host without cgroups."""
     assert _limits(_rendered("podman", replace(USER, controllers=()), "resources: {pids: 9}\n")) == (None, 9)
 
 

@@ -1,4 +1,4 @@
-"""Development containers: golden, nothing slips in, and Docker denies in one what the policy does.
+"""Development containers: golden, no value adds an option, and Docker denies the same as the policy.
 
 Tests of methods/docker/devcontainer.py.
 Tests of methods/docker/devcontainer_explain.py.
@@ -160,7 +160,7 @@ def test_variables_of_the_host_are_not_passed() -> None:
     ],
 )
 def test_nothing_is_put_into_a_value(policy: str) -> None:
-    """The tools replace it, and have no way to write it otherwise."""
+    """The tools replace such text, and have no escape for it."""
     entries = {f"{PROJECT}/${{localEnv:HOME}}": HostEntry("directory")}
     directories = dict.fromkeys(DIRECTORIES, HostEntry("directory"))
     with pytest.raises(RenderError, match=r"devcontainer\.json can't hold .*\$\{"):
@@ -168,7 +168,7 @@ def test_nothing_is_put_into_a_value(policy: str) -> None:
 
 
 def test_a_project_of_an_odd_name() -> None:
-    """A comma or quote in it would be a field of a mount more."""
+    """A comma or quote in its name would add a field to a mount."""
     name = '/home/u/a,readonly"b'
     entries = dict.fromkeys(("/", "/home", "/home/u", name), HostEntry("directory"))
     config = _config("filesystem: {write: [$PROJECT]}\n", project=name, entries=entries)
@@ -402,7 +402,7 @@ def test_what_is_declared_is_live(change: str) -> None:
 
 
 def test_it_declares_what_docker_does() -> None:
-    """Every feature; nothing is claimed of it that is not of Docker, or that a launcher does."""
+    """Every feature is declared; no level exceeds Docker's, because no launcher runs here."""
     assert DECLARATION.support.keys() == DECLARATIONS["docker"].keys()
     order = ["cannot", "unused", "partly", "stricter", "exact"]
     for feature, support in DECLARATION.support.items():

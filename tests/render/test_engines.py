@@ -1,4 +1,4 @@
-"""Arguments, services and launchers of Docker and Podman: golden, and nothing slips in.
+"""Arguments, services and launchers of Docker and Podman: golden, and no value adds an option.
 
 Tests of methods/docker/render.py.
 Tests of methods/podman/render.py.
@@ -69,7 +69,7 @@ def _plan(artifacts: tuple[Artifact, ...]) -> LaunchPlan:
 
 
 def _words(artifacts: tuple[Artifact, ...]) -> list[str]:
-    """The words of `run` that are rendered, and the mounts of what `launch` makes itself."""
+    """The rendered words of `run`, and the mounts that `launch` adds."""
     plan = _plan(artifacts)
     hidden = (f"--mount=type=bind,readonly,{fields}" for fields in plan.engine.hidden_files)
     return [*plan.engine.options, *hidden]
@@ -110,7 +110,7 @@ def _mounts(words: list[str]) -> dict[str, dict[str, str]]:
 
 
 def _service(artifacts: tuple[Artifact, ...]) -> dict[str, Any]:
-    """The service of the Compose file, as Compose sees it once it has replaced variables."""
+    """The service of the Compose file after Compose's replacement of variables."""
     document = yaml.safe_load(_text(artifacts, "compose.yaml"))
     assert document.keys() == {"name", "services"}
     assert document["services"].keys() == {"sandbox"}
@@ -180,7 +180,7 @@ def test_the_same_as_a_service(engine: str) -> None:
 
 
 def test_a_service_can_not_guard_a_repository_but_as_a_whole() -> None:
-    """The launcher makes a file that keeps hooks where they are; nobody makes it for Compose."""
+    """The launcher makes a file that protects hooks; Compose has no such step."""
     names = (".git", ".git/hooks")
     entries = {**dict.fromkeys(DIRECTORIES, HostEntry("directory"))}
     entries |= {f"{PROJECT}/{name}": HostEntry("directory") for name in names}
@@ -263,7 +263,7 @@ def test_references(image: str, reference: str) -> None:
 
 @pytest.mark.parametrize(("image", "also"), [("dev", " --name dev"), ("debian:bookworm", "")])
 def test_one_command_builds_all_images_that_are_missing(image: str, also: str) -> None:
-    """The proxy's is looked for first, and who had built that was told of the other one."""
+    """The proxy's image is checked first: its message names the other missing image, too."""
     plan = _plan(_artifacts("docker", f"{{image: {json.dumps(image)}, network: {{mode: proxy}}}}"))
     assert f"is not here: sandwright build-images --name proxy{also}, or" in str(plan.engine.proxy_missing)
     assert also in str(plan.engine.image_missing)
@@ -338,12 +338,12 @@ info) printf '%s\\n' "$SAYS" ;;
 run) shift; printf '%s\\0' "$@" ;;
 esac
 """
-"""A client that only says what it was asked. What an engine does with it is seen in test_engines_run.py."""
+"""A client that only prints its arguments. test_engines_run.py has the tests with an engine."""
 
 
 @pytest.fixture
 def asked(tmp_path: Path) -> Any:
-    """The commands that a policy's launcher gives to the client."""
+    """The client's commands from a policy's launcher."""
     client = tmp_path / "bin" / "docker"
     client.parent.mkdir()
     client.write_text(CLIENT)
@@ -418,7 +418,7 @@ REMAPPED = "[name=seccomp,profile=builtin name=userns]"
 def test_root_of_a_docker_without_root_is_its_caller(
     asked: Any, mapping: str, environment: dict[str, str], user: str | None, files: set[str]
 ) -> None:
-    """Its account file is one that the launcher writes: root's home is the caller's."""
+    """The launcher writes its account file: root's home is the caller's."""
     text = f"extends: []\nuser: {{mapping: {mapping}}}\n"
     words = asked(text, "true", **environment).stdout.decode().split("\0")
     last = [word for word in words if word.startswith("--user=")][-1:]
@@ -446,7 +446,7 @@ def test_somebody_else_s_launcher(tmp_path: Path) -> None:
 
 
 def test_a_throwaway_home_belongs_to_the_containers_user() -> None:
-    """Docker makes the working directory in it, as root, and runc gives a tmpfs the mode that it finds."""
+    """Docker makes the working directory in it as root, and runc gives a tmpfs the mode of that directory."""
     made = _artifacts("docker", "filesystem: {home: throwaway, write: [$PROJECT]}\n", uid=1000, gid=100)
     owned = f"{HOME}:rw,exec,nosuid,nodev,mode=1777,size=1048576k,uid=1000,gid=100"
     assert f"--tmpfs={owned}" in _words(made)

@@ -1,4 +1,5 @@
-"""The rendered launchers of Docker and Podman, started for real: what they allow, deny, and leave behind.
+"""The rendered launchers of Docker and Podman, started for real: permitted and denied accesses, and
+leftovers.
 
 Tests of launcher/source/engine_words.c.
 Tests of methods/shared/engine/plan.py.
@@ -51,9 +52,10 @@ ENGINES = [
 ]
 DOCKER = pytest.mark.parametrize("host", representative(ENGINES, "docker"), indirect=True)
 PODMAN = pytest.mark.parametrize("host", representative(ENGINES, "podman"), indirect=True)
-"""For what the launcher does the same for both; tests/session/test_run_containers.py also runs either."""
+"""For tests in which the launcher does the same for both; tests/session/test_run_containers.py also runs
+either."""
 HEARD = ("env", "--default-signal=INT")
-"""A shell can't catch a signal that is ignored when it starts; and jobs behind `&` ignore a terminal's
+"""A shell can't catch a signal that was ignored at its start; and jobs behind `&` ignore a terminal's
 keys."""
 
 
@@ -152,7 +154,7 @@ def test_rights(sandbox: Sandbox) -> None:
 
 
 def test_the_filter_is_ours(sandbox: Sandbox) -> None:
-    """Podman's own lets user namespaces be made, and Docker's is not ours either."""
+    """Podman's own filter permits user namespaces, and Docker's differs from ours, too."""
     refused = sandbox.sh("unshare -U true")
     assert not refused
     assert "Operation not permitted" in refused.stderr
@@ -160,7 +162,7 @@ def test_the_filter_is_ours(sandbox: Sandbox) -> None:
 
 
 def test_privileged(sandbox: Sandbox) -> None:
-    """Root of the container, with what a program needs to become somebody else, and no more."""
+    """The user is root of the container, with the capabilities to become another user, and no more."""
     policy = "process: {sandbox_root: true}\n"
     assert sandbox.sh("id -u; grep NoNewPrivs: /proc/self/status | tr -cd 01", policy).text.split() == [
         "0",
@@ -230,7 +232,7 @@ def test_words_arrive_to_the_letter(sandbox: Sandbox) -> None:
     indirect=["host"],
 )
 def test_what_an_engine_would_change_is_refused(sandbox: Sandbox, raw: bytes) -> None:
-    """Its interface is JSON: another byte would become a replacement character."""
+    """The engine's interface is JSON: any other byte would become a replacement character."""
     text = os.fsdecode(raw)
     refused = sandbox.run("touch", f"file{text}")
     assert (refused.status, refused.stdout) == (125, b"")
@@ -242,7 +244,7 @@ def test_what_an_engine_would_change_is_refused(sandbox: Sandbox, raw: bytes) ->
 
 
 def test_no_network(sandbox: Sandbox) -> None:
-    """A listener of the host's is the witness: it is reached with the host's network, and not without."""
+    """A listener of the host is the witness: it is reached with the host's network, and not without."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         reach = f"echo x | nc -w 2 127.0.0.1 {port}; tail -n +3 /proc/net/dev | cut -d: -f1"
@@ -303,7 +305,7 @@ def test_limits_hold(sandbox: Sandbox, limit: str) -> None:
 @needs_groups
 @PODMAN
 def test_a_share_of_processors(sandbox: Sandbox) -> None:
-    """It is in the container's own cgroup, and what wants more is held back."""
+    """The limit is in the container's own cgroup, and a process that needs more is throttled."""
     group = "/sys/fs/cgroup/cpu/cpu.stat /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu.stat"
     busy = f"timeout 1 sh -c 'while :; do :; done'; cat {group} /sys/fs/cgroup/cpu.max 2>/dev/null"
     held = sandbox.sh(busy, "resources: {cpus: 0.2}\n").text
@@ -371,7 +373,7 @@ def test_signals_reach_the_command(sandbox: Sandbox, number: signal.Signals) -> 
 
 
 def test_a_signal_reaches_it_whatever_the_client_does_with_one(sandbox: Sandbox, tmp_path: Path) -> None:
-    """Podman's dies of one that comes just after the start, until 4.5; a stand-in as long as it runs."""
+    """Until 4.5, a signal just after the start kills Podman's client; a stand-in ends at any time."""
     if sandbox.host.name == "docker":
         pytest.skip("Docker's client takes them before it starts anything")
     programs = tmp_path / "bin"
@@ -411,7 +413,7 @@ def test_a_signal_ends_what_does_not_handle_it(sandbox: Sandbox, number: signal.
 @PODMAN
 @pytest.mark.needs("setsid")
 def test_a_key_of_the_terminal_comes_once(sandbox: Sandbox) -> None:
-    """Ctrl-C is a signal to launcher and client alike; the command gets it from the client alone."""
+    """Ctrl-C is a signal to both launcher and client; the command gets it from the client alone."""
     leader, follower = pty.openpty()
     script = "n=0; trap 'n=$((n + 1))' INT; echo up; for i in $(seq 20); do sleep 0.1; done; echo $n"
     argv = ["setsid", "--ctty", "--wait", *sandbox.argv(), "sh", "-c", script]
@@ -444,7 +446,7 @@ def test_what_ignores_its_end_is_ended(sandbox: Sandbox) -> None:
     indirect=["host"],
 )
 def test_killed(sandbox: Sandbox, delay: float | None, *, whole_group: bool) -> None:
-    """However early or late the launcher is killed: no container, monitor, placeholder or directory stays."""
+    """However early or late the launcher is killed, no container, monitor, placeholder or directory stays."""
     before = paths_below(sandbox.project)
     argv = sandbox.argv("resources: {time: 5m}\n")
     with process.start(*argv, "sh", "-c", "echo up; sleep 55", env=sandbox.environment()) as running:
@@ -459,7 +461,7 @@ def test_killed(sandbox: Sandbox, delay: float | None, *, whole_group: bool) -> 
         running.wait(timeout=10)
         until(lambda: not naming(argv[0].encode()))
     assert paths_below(sandbox.project) == before
-    if sandbox.host.name == "podman":  # its monitors, which it need not know of, name its store
+    if sandbox.host.name == "podman":  # Podman's monitors, which it may not know of, name its store
         store = Path(sandbox.host.program).parents[1] / "store"
         until(lambda: not naming(str(store).encode()))
     assert sandbox.left() == []
@@ -545,7 +547,7 @@ HOSTILE = [
 
 
 def test_hostile_names(sandbox: Sandbox) -> None:
-    """Read-only directories with names that mean something to a shell, to CSV, or to an engine."""
+    """Read-only directories with names that have a meaning in a shell, in CSV, or in an engine."""
     for name in HOSTILE:
         (sandbox.project / name).mkdir()
         (sandbox.project / name / "f").write_text(name)
@@ -567,7 +569,7 @@ def _yaml(text: str) -> str:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
 @pytest.mark.needs("mount")
 def test_what_is_mounted_below_a_read_only_path(sandbox: Sandbox) -> None:
-    """Docker before 25 and Podman would leave it writable: then nothing runs."""
+    """Docker before 25 and Podman would leave the mount writable, so no command runs."""
     data = sandbox.project / "data"
     (data / "inner").mkdir(parents=True)
     base = POLICY.replace("[$PROJECT/LICENSE]", "[$PROJECT/data]")
@@ -598,7 +600,7 @@ def test_nothing_runs_without_the_engine(sandbox: Sandbox, tmp_path: Path) -> No
 
 @DOCKER
 def test_no_other_program_is_needed(sandbox: Sandbox, tmp_path: Path) -> None:
-    """But the engine's client, and what that needs."""
+    """Only the engine's client and its own programs are needed."""
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / sandbox.host.name).symlink_to(sandbox.host.program)

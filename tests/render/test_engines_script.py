@@ -27,7 +27,7 @@ MACHINE = """#!/bin/sh
 [ "$1" != run ] || { shift; set -- run --ulimit=nofile=4096:4096 --ulimit=nproc=4096:4096 "$@"; }
 exec %s "$@"
 """
-"""The machine that Podman has on macOS may set the limits that it brings itself; this one may not."""
+"""Podman's machine on macOS may set the limits itself; this one may not."""
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def _run(sandbox: Sandbox, script: str, policy: str = "", **environment: str) ->
 
 
 def _names(project: Path) -> set[str]:
-    return {  # not rglob, which a directory that goes meanwhile ends
+    return {  # not rglob, which fails when a directory disappears
         str((Path(where) / name).relative_to(project))
         for where, directories, files in os.walk(project)
         for name in (*directories, *files)
@@ -69,7 +69,7 @@ def _nothing_left(sandbox: Sandbox, before: set[str]) -> bool:
 
 @pytest.fixture
 def running(sandbox: Sandbox) -> Iterator[tuple[subprocess.Popen[bytes], set[str]]]:
-    """A run whose command has begun."""
+    """A run whose command has started."""
     before = _names(sandbox.project)
     argv = (*_argv(sandbox), "sh", "-c", "trap 'exit 9' TERM; echo begun; while :; do sleep 0.1; done")
     with process.start(*argv, env=sandbox.environment()) as started:

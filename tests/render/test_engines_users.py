@@ -1,4 +1,4 @@
-"""Docker and Podman started by somebody who is not root: whose files are made, and who one is inside.
+"""Docker and Podman started by a user other than root: the owner of new files, and the user inside.
 
 Tests of launcher/source/engine_check.c: limits that Podman can't keep without root.
 Tests of methods/shared/engine/container.py: uid and gid inside.
@@ -28,12 +28,12 @@ WHO = (
     "id -un; id -gn; id -u; id -g; echo $HOME; touch made; stat -c %U:%G made; cut -c1-40 /proc/self/uid_map;"
     "while IFS=: read -r n p u g c h s; do [ $u != $(id -u) ] || { echo $h; break; }; done </etc/passwd"
 )
-"""Last, the home that the first line of its number has in the account file."""
+"""The last line is the home in the account file's first line for its number."""
 
 
 @contextlib.contextmanager
 def _home(engine: str, image: str, who: tuple[int, int, str], text: str = "") -> Iterator[Path]:
-    """A home of somebody's (two numbers and a name), with a project `p` and what was rendered in `out`."""
+    """A home of a user (two numbers and a name), with a project `p` and rendered artifacts in `out`."""
     uid, gid, user = who
     with tempfile.TemporaryDirectory(prefix="sandwright-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
@@ -90,7 +90,7 @@ def test_docker(docker: EngineHost, who: tuple[int, int, str], name: str, group:
 
 @contextlib.contextmanager
 def _podman(home: Path, uid: int, gid: int, *before: str) -> Iterator[tuple[list[str], Mapping[str, str]]]:
-    """The beginning of a command line, and an environment, with which Podman works for somebody."""
+    """The beginning of a command line, and an environment, with which Podman works for a user."""
     conf = home / "containers.conf"
     conf.write_text(containers_conf(collect_host()) + 'runtime = "runc"\n')
     program = home / "bin" / "podman"
@@ -116,7 +116,8 @@ def _podman(home: Path, uid: int, gid: int, *before: str) -> Iterator[tuple[list
 @pytest.mark.needs("podman", "runc", "busybox", "setpriv", "unshare", "newuidmap")
 @pytest.mark.parametrize("given", [True, False], ids=["numbers", "no-numbers"])
 def test_podman_without_root(tmp_path: Path, *, given: bool) -> None:
-    """With numbers of one's own one keeps the usual; without, one is root inside, and oneself outside."""
+    """With subordinate ids the user inside is the usual one; without, it is root inside, and the caller
+    outside."""
     uid, name = 65534, "nobody"
     table = tmp_path / "subuid"
     table.write_text(f"{name}:300000:65536\n" if given else "")
@@ -141,7 +142,7 @@ def test_podman_without_root(tmp_path: Path, *, given: bool) -> None:
 
 @pytest.mark.needs("podman", "setpriv")
 def test_limits_that_podman_would_leave_out(tmp_path: Path) -> None:
-    """Without root, and without a cgroup of one's own, it would only warn."""
+    """Without root, and without a cgroup of the user's own, Podman would only warn."""
     if Path("/sys/fs/cgroup/cgroup.controllers").exists():
         pytest.skip("cgroups of version 2 may have been given to the user")
     text = "resources: {pids: 20}\n"

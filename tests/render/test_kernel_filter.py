@@ -1,4 +1,4 @@
-"""The filter around the process that is the kernel of method vm grants no more than the policy's own.
+"""The filter around the kernel process of method vm permits no more than the policy's own.
 
 Tests of render/filters.py.
 """

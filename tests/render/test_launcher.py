@@ -1,4 +1,4 @@
-"""The rendered launcher for bubblewrap, started for real: what it allows, denies, and leaves behind.
+"""The rendered launcher for bubblewrap, started for real: permitted and denied accesses, and leftovers.
 
 Tests of launcher/source/bwrap.c.
 Tests of launcher/source/exec.c: 126 and 127.
@@ -112,7 +112,7 @@ def test_files(launch: Launch, project: Path) -> None:
 
 
 def test_the_environment(launch: Launch) -> None:
-    """A passed variable keeps every byte; a secret is nowhere, not in the environment of process 1 either."""
+    """A passed variable keeps every byte; a secret appears nowhere, not even in process 1's environment."""
     odd = "one\nLC_FAKE=two\n'\"$(id) \\"
     result = launch(
         "env -0; echo; cat /proc/1/environ; echo; cat /proc/*/environ | grep -c PLANTED",
@@ -135,7 +135,7 @@ def test_no_network_but_its_own_loopback(launch: Launch) -> None:
     assert launch(lines).text == "lo"
     before = _interfaces()
     shared = set(launch(lines, policy="network: {mode: host}\n").stdout.decode().split())
-    after = _interfaces()  # engines of other tests make bridges, and remove them
+    after = _interfaces()  # other tests' engines make bridges, and remove them
     assert before & after <= shared <= before | after
     assert shared > {"lo"}
 
@@ -164,7 +164,7 @@ def test_unix_sockets_are_refused_and_pairs_are_not(launch: Launch) -> None:
 
 
 def test_a_pair_of_datagrams_does_not_reach_a_socket_of_the_host(launch: Launch, project: Path) -> None:
-    """It is one of SOCK_SEQPACKET, which ignores addresses. The control is the same on the host."""
+    """The pair is of SOCK_SEQPACKET, which ignores addresses. The control is the same on the host."""
     path = project / "datagrams"
     ends = "import socket; a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_{}); "
     datagrams = shlex.quote(ends.format("DGRAM") + f"a.sendto(b'out', {str(path)!r}); print(b.recv(9))")
@@ -207,7 +207,7 @@ def test_a_pair_of_datagrams_keeps_messages_and_flags(launch: Launch) -> None:
 def test_a_filter_of_the_policy_that_denies_pairs_denies_those_of_datagrams(
     launch: Launch, project: Path
 ) -> None:
-    """The supervisor makes no pair that the filter would refuse to the program."""
+    """The supervisor makes no pair that the filter would deny to the program."""
     denied = {"names": ["socketpair"], "action": "SCMP_ACT_ERRNO", "errnoRet": 13}
     (project / "pairs.json").write_text(json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [denied]}))
     policy = f"process: {{seccomp: {project}/pairs.json}}\n"
@@ -244,7 +244,7 @@ def test_time_is_up(launch: Launch, project: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 @pytest.mark.parametrize("whole_group", [False, True], ids=["one", "group"])
 def test_killed(project: Path, tmp_path: Path, number: signal.Signals, *, whole_group: bool) -> None:
-    """The sandbox ends with the launcher, however that is killed, and the placeholders are removed."""
+    """The sandbox ends with the launcher, whatever kills it, and the placeholders are removed."""
     before = paths_below(project)
     argv = _command(project, tmp_path, "resources: {time: 60s}\n")
     marker = f"{os.getpid()}{tmp_path.name}".encode()
@@ -264,7 +264,7 @@ def test_killed(project: Path, tmp_path: Path, number: signal.Signals, *, whole_
 
 
 def test_killed_while_it_starts(project: Path, tmp_path: Path) -> None:
-    """At whatever moment: the sandbox's first process dies with its parent only once all is set up."""
+    """At any moment: the sandbox's first process dies with its parent only after its set-up."""
     before = paths_below(project)
     argv = _command(project, tmp_path)
     marker = f"{os.getpid()}{tmp_path.name}".encode()
@@ -278,7 +278,7 @@ def test_killed_while_it_starts(project: Path, tmp_path: Path) -> None:
 
 
 def test_a_command_that_can_not_be_run(launch_words: Launch, project: Path) -> None:
-    """As a shell has it; and 1 is a command's own, never bubblewrap's."""
+    """The status is as in a shell; 1 is a command's own, never bubblewrap's."""
     (project / "text").write_text("x")
     for word, status in (
         ("no-such-program", 127),
@@ -290,7 +290,7 @@ def test_a_command_that_can_not_be_run(launch_words: Launch, project: Path) -> N
         result = launch_words(word)
         assert (result.status, result.stdout) == (status, b""), result.stderr
         lines = result.stderr.splitlines()
-        told = [line for line in lines if "once more" not in line]  # a mount went meanwhile
+        told = [line for line in lines if "once more" not in line]  # a mount disappeared meanwhile
         assert bool(told) is (status != 1), told
 
 
@@ -313,9 +313,9 @@ def test_no_place_for_the_files_of_a_run(policy: str, status: int, project: Path
 def test_mounts_that_go_while_they_are_looked_at(
     project: Path, tmp_path: Path, failing: int, status: int
 ) -> None:
-    """As when a container ends beside it: nothing was run, so that it can be tried again; but not for ever.
+    """A container may end at the same time: no command has run, so the start is repeated, but not forever.
 
-    A stand-in fails as bubblewrap 0.8 was seen to.
+    A stand-in fails as bubblewrap 0.8 was seen to fail.
     """
     programs, count = tmp_path / "bin", tmp_path / "count"
     programs.mkdir()
@@ -337,7 +337,7 @@ def test_mounts_that_go_while_they_are_looked_at(
 
 
 def test_a_sandbox_that_can_not_be_made(project: Path, tmp_path: Path) -> None:
-    """A granted path has gone since: the status is not that of a failed command."""
+    """A granted path has disappeared: the status is not that of a failed command."""
     argv = _command(project, tmp_path)
     (project / "LICENSE").unlink()
     result = process.run(*argv, "touch", f"{project}/ran", timeout=30, check=False)
@@ -412,7 +412,7 @@ def test_nothing_runs_when_something_changed(
     result = process.run(*argv, "touch", f"{project}/ran", timeout=30, check=False)
     assert result.status == 125
     assert said in result.stderr
-    until(lambda: paths_below(project) == before)  # nothing was made in the place of what has gone
+    until(lambda: paths_below(project) == before)  # nothing was made in place of the missing path
 
 
 def test_nothing_runs_without_bwrap(project: Path, tmp_path: Path) -> None:
@@ -454,7 +454,7 @@ def test_standard_input_and_output_that_are_closed(project: Path, tmp_path: Path
 
 @pytest.fixture
 def open_project() -> Iterator[Path]:
-    """A project of a user that is not root, where that user can go."""
+    """A project of a user other than root, in a directory that this user can enter."""
     with tempfile.TemporaryDirectory(prefix="sandwright-") as folder:
         project = Path(folder) / "home" / "p"
         for name in (".git/hooks", "secrets", "LICENSE"):
@@ -468,7 +468,7 @@ def open_project() -> Iterator[Path]:
 @pytest.mark.needs("setpriv")
 @pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
 def test_processes_are_counted_for_users(open_project: Path) -> None:
-    """The kernel counts them for everybody but root, for whom a cgroup does."""
+    """The kernel counts them for all users but root, for whom a cgroup does."""
     argv = _command(open_project, open_project.parents[1], "resources: {pids: 20}\n")
     many = ["sh", "-c", "for i in $(seq 40); do sleep 3 & done; echo all"]
     env = {"PATH": os.environ["PATH"]}
@@ -500,7 +500,7 @@ def test_patterns_are_names(name: str) -> None:
 
 
 def test_more_than_bubblewrap_takes(tmp_path: Path) -> None:
-    """It reads at most 9000 arguments; the launcher says so before it tries."""
+    """It reads at most 9000 arguments; the launcher reports that before it tries."""
     paths = [f"/d{number}" for number in range(3000)]
     entries = dict.fromkeys(("/", "/home/u/p", *paths), HostEntry("directory"))
     facts = HostFacts(os="linux", home="/home/u", project="/home/u/p", entries=entries)

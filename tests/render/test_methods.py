@@ -105,7 +105,7 @@ FLIPS: dict[str, tuple[str, str]] = {
 }
 """By feature: two policies that differ in one field, the second of which uses it. Written by hand.
 
-A method that declares a feature `exact`, and whose renderer ignores the key, has the same artifacts for both.
+A method that declares a feature `exact`, but whose renderer ignores the key, has the same artifacts for both.
 A feature without a row is in `HELD_OTHERWISE`.
 """
 
@@ -137,10 +137,11 @@ HELD_OTHERWISE = {
     "process.root": ("processes/root", "the caller decides it, not the policy"),
     "process.kernel": ("processes/kernel-hidden", "every policy uses it, and has no key for it"),
 }
-"""By feature that no two policies of one field show: the probe or test that holds it instead, and why."""
+"""By feature that two policies with one different field cannot show: the probe or test for it, and the
+reason."""
 
 
-@functools.cache  # one policy, and what methods make of it, is the first half of most flips
+@functools.cache  # one policy, with its renderings, is the first half of most flips
 def _resolve(text: str, system: str = "") -> ResolvedPolicy:
     facts = replace(FACTS, os="darwin") if system == "darwin" else FACTS
     return Policy.from_text(f"schema: 1\nmethod: bwrap\n{text}").resolve(facts)
@@ -159,9 +160,9 @@ ALWAYS = {
     *((each, "process.unprivileged") for each in ("seatbelt", "kubernetes", "user", "landlock")),
     ("user", "network.no-own-sockets"),
 }
-"""The features that a method gives every policy, as it has nothing else: nothing of them is rendered.
+"""The features that a method gives every policy, because it has no alternative: they are not rendered.
 
-`network.ca`: the host's files are the sandbox's. The rest: the method can't do the opposite.
+`network.ca`: the host's files are the sandbox's. The others: the method can't do the opposite.
 """
 
 

@@ -1,4 +1,4 @@
-"""A repository that somebody inside makes at the project's root: the host's Git must not take it for one."""
+"""A repository that a program inside makes at the project's root: the host's Git must not accept it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _status(project: Path) -> None:
 
 
 def _plant(project: Path, out: Path, policy: str, plant: str) -> None:
-    """Attempt to make a repository inside, and use Git on the host while the run goes on, and afterwards."""
+    """Attempt to make a repository inside, and use Git on the host during the run and afterwards."""
     launcher = launcher_of(policy, "bwrap", out, project=project)
     script = f"cd '{project}'\n{CONFIG}\n{{ {PLANTS[plant]}; }} 2>/dev/null\necho up; read x"
     with process.start(launcher, "sh", "-c", script, stdin=subprocess.PIPE) as run:
@@ -84,7 +84,7 @@ def _plant(project: Path, out: Path, policy: str, plant: str) -> None:
 @pytest.mark.parametrize("plant", PLANTS)
 def test_no_repository_is_completed(project: Path, tmp_path: Path, plant: str) -> None:
     _plant(project, tmp_path / "out", POLICY, plant)
-    assert (project / "HEAD").is_symlink() or (project / "HEAD").exists()  # the attempt went as far as this
+    assert (project / "HEAD").is_symlink() or (project / "HEAD").exists()  # the attempt got as far as this
     assert not (project / "ran").exists()
     assert not (project / "refs").exists()
     assert not (project / "commondir").exists()
@@ -93,7 +93,7 @@ def test_no_repository_is_completed(project: Path, tmp_path: Path, plant: str) -
 @pytest.mark.needs("bwrap", "git")
 @pytest.mark.parametrize("plant", PLANTS)
 def test_without_the_placeholders_each_runs(project: Path, tmp_path: Path, plant: str) -> None:
-    """The control: the same attempts run code where nothing is protected."""
+    """The control: the same attempts run code if no name is protected."""
     _plant(project, tmp_path / "out", OPEN, plant)
     assert (project / "ran").exists()
 
@@ -133,7 +133,7 @@ def test_what_is_lifted_is_replaced_by_another_name(tmp_path: Path) -> None:
 
 
 def _planned(tmp_path: Path, there: list[str], text: str) -> list[str]:
-    """The names that are kept from being made in a project where some are there."""
+    """The names that cannot be made in a project in which some exist."""
     project = tmp_path / "home" / "p"
     project.mkdir(parents=True, exist_ok=True)
     for name in there:

@@ -33,7 +33,7 @@ RULES = [
     "http_access deny !sw_resolved sw_is_unresolved",
     "http_access allow all",
 ]
-"""The order of the rules: the same for every policy that lists something."""
+"""The order of the rules: the same for every policy with a list of hosts."""
 
 
 def directives(text: str) -> list[str]:
@@ -226,7 +226,7 @@ def test_no_host_adds_a_directive(text: str) -> None:
     try:
         pattern = host_pattern(text)
     except ValueError:
-        pattern = HostPattern(text, WEB_PORTS)  # what no loader gives
+        pattern = HostPattern(text, WEB_PORTS)  # no loader produces this
     try:
         lines = directives(squid_configuration([pattern], PLACE))
     except (RenderError, ValueError):

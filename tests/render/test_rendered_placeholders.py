@@ -39,7 +39,7 @@ GIT = ("git", "-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "comm
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with a repository and next to nothing in it."""
+    """A project with a repository and very few files."""
     project = tmp_path / "home" / "p"
     project.mkdir(parents=True)
     process.run("git", "init", "-q", project, env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
@@ -49,7 +49,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def _launcher(project: Path, out: Path, policy: str = POLICY) -> str:
-    """A launcher as `render` leaves it, of what the host is like now."""
+    """A launcher as `render` writes it, for the current state of the host."""
     return str(launcher_of(policy, "bwrap", out, project=project))
 
 
@@ -58,7 +58,7 @@ def _run(launcher: str, script: str) -> process.Result:
 
 
 def _tree(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Every path below a directory, with its mode and what it holds; something may go meanwhile."""
+    """Every path below a directory, with its mode and content; some may disappear meanwhile."""
     found = {}
     for directory, names, files in os.walk(folder):
         for path in (Path(directory, name) for name in (*names, *files)):
@@ -106,13 +106,13 @@ def test_nobody_makes_a_name_that_is_restricted(project: Path, tmp_path: Path) -
 
 @pytest.mark.needs("bwrap", "git")
 def test_without_the_covers_each_can_be_made(project: Path, tmp_path: Path) -> None:
-    """The control: the same attempts succeed where nothing is restricted."""
+    """The control: the same attempts succeed without restrictions."""
     open_ = "method: bwrap\nextends: []\nfilesystem: {read: [/], write: [$PROJECT]}\n"
     said = _run(_launcher(project, tmp_path / "out", open_), f"set -- '{project}'\n{ATTEMPTS}").text
     for name in (".envrc", ".vscode", ".mcp.json", ".claude", ".env"):
         assert f'MADE sh -c echo x >"$1" sh {name}' in said
     assert "MADE mv .git away" not in said  # a Git directory is a mount under every policy
-    assert 'MADE sh -c echo x >"$1" sh sandbox.yaml' not in said  # that is built in
+    assert 'MADE sh -c echo x >"$1" sh sandbox.yaml' not in said  # built in
 
 
 @pytest.mark.needs("bwrap", "git")
@@ -165,7 +165,7 @@ def test_nothing_stays_when_it_is_killed(project: Path, tmp_path: Path, killed: 
         if killed == "both":
             running.send_signal(signal.SIGSTOP)
             for each in _watching(launcher):
-                with contextlib.suppress(ProcessLookupError):  # one ends with another
+                with contextlib.suppress(ProcessLookupError):  # one may end with another
                     os.kill(each, signal.SIGKILL)
         running.kill()
         running.wait(timeout=PATIENCE)
@@ -186,7 +186,7 @@ def _watching(launcher: str) -> list[int]:
 
 @pytest.mark.needs("bwrap", "git")
 def test_one_that_starts_beside_another_keeps_them(project: Path, tmp_path: Path) -> None:
-    """It looks at the host while the placeholders of the first exist, and outlives it."""
+    """It reads the host while the placeholders of the first exist, and outlives it."""
     before = _tree(project)
     first = _launcher(project, tmp_path / "first")
     wait = "echo up; read x"
@@ -205,7 +205,7 @@ def test_one_that_starts_beside_another_keeps_them(project: Path, tmp_path: Path
             one.stdin.close()
             one.wait(timeout=PATIENCE)
             assert (project / ".envrc").is_dir()
-            until(lambda: not _watching(first))  # they would pile up in a project that is busy
+            until(lambda: not _watching(first))  # they would pile up in a busy project
             two.stdin.close()
             two.wait(timeout=PATIENCE)
     until(lambda: _tree(project) == before)
@@ -213,7 +213,7 @@ def test_one_that_starts_beside_another_keeps_them(project: Path, tmp_path: Path
 
 @pytest.mark.needs("bwrap", "git")
 def test_where_modes_are_not_kept_they_go_too(project: Path, tmp_path: Path) -> None:
-    """A stand-in makes them as a file system without modes would."""
+    """A stand-in makes them as on a file system without modes."""
     before, launcher = _tree(project), _launcher(project, tmp_path / "out")
     words = (tmp_path / "out" / "args").read_text().split("\0")
     made = shlex.join(words[index + 1] for index, word in enumerate(words) if word == "--dir")
@@ -369,7 +369,7 @@ def test_what_is_covered(text: str, there: list[str], paths: list[str] | None) -
 def test_a_name_of_the_home_directory_in_the_project_is_covered(
     there: tuple[str, ...], placeholder: str
 ) -> None:
-    """The project is `~/.config`: what is protected below the home directory lies in it."""
+    """The project is `~/.config`: protected names below the home directory lie in it."""
     project = "/home/u/.config"
     entries = (project, *(f"{project}/{each}" for each in there))
     facts = replace(HOST, project=project).with_entries(dict.fromkeys(entries, DIRECTORY))
@@ -391,7 +391,7 @@ def test_what_is_lifted_is_not_covered() -> None:
 
 @pytest.mark.parametrize("method", ["bwrap", "docker", "podman", "gvisor", "oci"])
 def test_what_is_not_covered_is_told(method: str) -> None:
-    """Of a directory elsewhere nothing is said where it is read-only."""
+    """A directory outside the project is not reported if it is read-only."""
     for writes, found in (("$PROJECT, /srv/w", ["filesystem.protect-elsewhere"]), ("$PROJECT", [])):
         text = f"method: bwrap\nextends: []\nfilesystem: {{write: [{writes}]}}\n"
         findings = check_expressible(Policy.from_text(text).resolve(HOST), registry.declaration(method))

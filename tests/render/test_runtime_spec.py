@@ -1,4 +1,4 @@
-"""Configurations of OCI runtimes: golden, nothing slips in, and the runtimes themselves run them.
+"""Configurations of OCI runtimes: golden, no value adds a field, and the runtimes themselves run them.
 
 Tests of methods/gvisor/render.py.
 Tests of methods/gvisor/threads.py.
@@ -107,7 +107,7 @@ def test_runsc_makes_the_user_namespace_itself() -> None:
     ],
 )
 def test_whose_sys_is_seen(method: str, uid: int, text: str, type_: str) -> None:
-    """gVisor's own kernel has one; it masks nothing, so that of the host would be seen whole."""
+    """gVisor's own kernel has one; it masks nothing, so the host's would be completely visible."""
     mounts = _config(text, method, uid=uid)["mounts"]
     assert [each["type"] for each in mounts if each["destination"] == "/sys"] == [type_]
 
@@ -322,7 +322,7 @@ def test_somebody_listens_in_the_project(
 def test_what_the_host_has_mounted_below_is_read_only_too(
     command: Start, tmp_path: Path, method: str, _runtime: str
 ) -> None:
-    """The control: the same mount below a directory that can be written."""
+    """The control: the same mount below a writable directory."""
     for name in ("kept", "open"):
         (tmp_path / "deep" / name / "mounted").mkdir(parents=True)
     with contextlib.ExitStack() as mounted:
@@ -341,11 +341,11 @@ def test_what_the_host_has_mounted_below_is_read_only_too(
 
 
 def _is_hidden(mount: list[str], mounts: list[list[str]]) -> bool:
-    """Whether another mount of the table lies over this one, or over what it is mounted in."""
+    """Whether another mount of the table covers this one, or its parent."""
     above = next((each for each in mounts if each[0] == mount[1]), None)
     if any(each[1] == mount[0] and each[4] == mount[4] for each in mounts):
         return True
-    over = mount[4] != (above or mount)[4]  # not what hides the one below it
+    over = mount[4] != (above or mount)[4]  # not a mount that hides the one below it
     return above is not None and over and _is_hidden(above, mounts)
 
 
@@ -450,7 +450,7 @@ def test_killed(method: str, _runtime: str, command: Start, project: Path, tmp_p
 
 @pytest.mark.needs("runc", "busybox")
 def test_nothing_is_made_in_the_image(command: Start, rootfs: Path) -> None:
-    """A mount point in a directory of the image's has to be there."""
+    """A mount point in a directory of the image must already exist."""
     before = paths_below(rootfs)
     argv = command("oci", base=POLICY.replace("[$PROJECT]", "[$PROJECT]\n  read: [/etc/passwd]"))
     refused = process.run(*argv, "cat", "/etc/passwd", timeout=30, check=False)

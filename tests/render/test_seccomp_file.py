@@ -1,4 +1,4 @@
-"""`process.seccomp: FILE`: a profile that somebody else wrote, rendered for every method that filters.
+"""`process.seccomp: FILE`: a third-party profile, rendered for every method that filters.
 
 Tests of render/filters.py.
 Tests of seccomp/sockets.py: a profile that may let sockets be made.
@@ -249,7 +249,11 @@ REFUSING = {
 def test_in_the_hosts_network_the_file_itself_has_to_refuse_sockets(method: str) -> None:
     others = [each for each in SYSCALLS if each["names"] != ["socketpair"]]
     none = [*others, {"names": ["socketpair"], "action": "SCMP_ACT_ERRNO"}]
-    i386 = {**REFUSING, "architectures": ["SCMP_ARCH_X86"], "syscalls": none}  # socketcall with it, unseen
+    i386 = {
+        **REFUSING,
+        "architectures": ["SCMP_ARCH_X86"],
+        "syscalls": none,
+    }  # with socketcall
     for tight in (REFUSING, i386):
         assert render(_resolved(tight, more=HOST), method).artifacts
     wide = json.loads(json.dumps(REFUSING))

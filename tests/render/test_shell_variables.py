@@ -1,4 +1,4 @@
-"""The file of variables: shells and `explain` read the words that were rendered."""
+"""The file of variables: shells and `explain` read the rendered words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archives: what the reader takes, what it refuses and in which words, and what the writer's bytes mean.
+"""Archives: the members that the reader accepts, its refusals with messages, and the writer's bytes.
 
 Tests of rootfs/tar/header.py.
 Tests of rootfs/tar/limits.py: bytes, entries, ratio, names, memory.

@@ -15,7 +15,7 @@ from sandwright.rootfs.tar.reader import TarReader
 from support.tars import GNU, archive, device, file, folder, hardlink, long, member, pax, symlink
 
 PATIENCE = 30.0
-"""Seconds that one archive of a few kilobytes may take; it takes about one thousandth of that."""
+"""The limit in seconds for one archive of a few kilobytes; it usually takes a thousandth of that."""
 
 SEED = archive(
     folder(b"./"),
@@ -33,7 +33,7 @@ SEED = archive(
 
 
 def attempt(raw: bytes) -> int:
-    """Read an archive; give how many members it had before it ended or was refused."""
+    """Read an archive; return the number of members before its end or its refusal."""
     started = time.monotonic()
     reader = TarReader(io.BytesIO(raw), limits=ArchiveLimits(bytes=1 << 24, entries=1000))
     with contextlib.suppress(ArchiveRefused, IntegrityError):
@@ -64,7 +64,7 @@ def test_bytes_that_changed(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_headers_that_changed_and_have_the_right_checksum(seed: int) -> None:
-    """Past the checksum: every field of a header is hit, and the sum is made right again."""
+    """Every field of a header is changed, and the checksum is corrected, so that the reader gets past it."""
     source = random.Random(seed)
     seen = set()
     for _ in range(400):
@@ -109,6 +109,6 @@ def test_noise() -> None:
 
 
 def test_a_header_repeated_for_megabytes_ends() -> None:
-    """CVE-2026-11972: no loop that needs more than one pass over the bytes."""
+    """CVE-2026-11972: no loop needs more than one pass over the bytes."""
     assert attempt(pax({b"comment": b"x"}, kind=b"g") * 3000) == 0
     assert attempt(file(b"a") * 2000) == 1001

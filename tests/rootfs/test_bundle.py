@@ -1,4 +1,4 @@
-"""Writing bundles: the shared root, what is done again and what is not, and what a failure leaves behind."""
+"""Writing bundles: the shared root, repeated and skipped steps, and the leftovers of a failure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from support import layouts, tars
 from support.layouts import HELLO, Layout
 
 OWNERS = os.geteuid() != 0
-"""Whether bundles made here are rootless unless told otherwise."""
+"""Whether bundles made here are rootless by default."""
 
 
 def write(tmp_path: Path, *archives: bytes, config: dict[str, Any] | None = None, **more: Any) -> Bundle:
@@ -41,11 +41,11 @@ def on_disk(made: Bundle) -> dict[str, Any]:
 
 
 def listing(folder: Path) -> dict[str, tuple[int, int]]:
-    """Everything below a directory, with inode and change time: equal only if nothing was touched."""
+    """Everything below a directory, with inode and change time: equal only if no file was touched."""
     return {str(path): (path.lstat().st_ino, path.lstat().st_ctime_ns) for path in folder.rglob("*")}
 
 
-# What is there afterwards.
+# The result on disk.
 
 
 def test_bundle_is_a_config_over_a_shared_root(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_volumes_take_their_owners_from_the_image(tmp_path: Path) -> None:
         assert "mode=1770" in mount["options"]
 
 
-# Doing it again.
+# Repetition.
 
 
 def test_second_time_does_nothing(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_writable_root_is_the_bundles_own(tmp_path: Path) -> None:
 
 
 def test_a_root_can_be_in_the_bundle(tmp_path: Path) -> None:
-    """As the runtime-spec has it: config.json and root in one directory, which can be copied."""
+    """The runtime-spec permits it: config.json and root in one directory, which can be copied."""
     own = BundleOptions(embed_root=True)
     made = write(tmp_path, settings=own)
     assert on_disk(made)["root"] == {"path": "rootfs", "readonly": True}
@@ -175,7 +175,7 @@ def test_a_root_can_be_in_the_bundle(tmp_path: Path) -> None:
     assert (made.path / "rootfs/bin/hello").is_file(), "what another program unpacked is left alone"
 
 
-# What a caller adds.
+# The caller's additions.
 
 
 def test_mount_goes_where_the_image_has_a_place(tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_record_that_is_damaged_is_made_again(tmp_path: Path) -> None:
 
 
 def test_a_link_in_place_of_a_root_is_none(tmp_path: Path) -> None:
-    """A store may come with a project: what a link leads to, as `/`, would be the sandbox's root."""
+    """A store may come with a project: the link's target, as `/`, would be the sandbox's root."""
     made = write(tmp_path).rootfs.path
     made.rename(tmp_path / "elsewhere")
     made.symlink_to(tmp_path / "elsewhere")
@@ -334,7 +334,7 @@ def test_a_record_brings_no_mount_of_the_host(planted: dict[str, Any], tmp_path:
 
 
 def test_a_store_that_came_with_a_project_is_refused(tmp_path: Path) -> None:
-    """Git makes directories that others may enter; ours never were."""
+    """Git makes directories that other users may enter; our stores never are."""
     write(tmp_path)
     (tmp_path / "store").chmod(0o755)
     with pytest.raises(HostError, match=r"is open to other users and holds other things \(sha256-"):
@@ -343,7 +343,7 @@ def test_a_store_that_came_with_a_project_is_refused(tmp_path: Path) -> None:
 
 
 def test_store_among_other_things_is_refused(tmp_path: Path) -> None:
-    """Its mode would have to change, and that is somebody's choice."""
+    """The store's mode would have to change, which is the user's choice."""
     (tmp_path / "store").mkdir(mode=0o755)
     (tmp_path / "store/thesis.tex").touch()
     with pytest.raises(HostError, match=r"holds other things \(thesis.tex, …\)"):
@@ -401,12 +401,12 @@ def test_killed_at_any_moment_the_next_run_succeeds(tmp_path: Path) -> None:
 
 
 def big() -> bytes:
-    """A layer that takes a moment."""
+    """A layer that takes some time."""
     files = [tars.file(b"many/%04d" % number, b"x" * 2000) for number in range(1000)]
     return tars.archive(tars.folder(b"many"), *files)
 
 
-# In one call.
+# Everything in one call.
 
 
 def test_report_says_what_was_made(tmp_path: Path) -> None:

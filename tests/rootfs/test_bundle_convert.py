@@ -139,7 +139,7 @@ def test_image_without_a_config_section_needs_a_command(section: object) -> None
     assert made["process"]["args"] == ["/x"]
 
 
-# Identity and rights.
+# Identity and capabilities.
 
 
 def test_user_and_groups() -> None:

@@ -1,4 +1,4 @@
-"""Images that put something else where runtimes mount or start: replaced, contained or refused, and told.
+"""Images with an unexpected file where runtimes mount or start: replaced, contained or refused, and reported.
 
 The class of CVE-2019-19921, CVE-2021-30465, CVE-2024-21626, CVE-2025-31133, CVE-2026-41579, CVE-2026-55686.
 """
@@ -21,7 +21,7 @@ TIME = 1_600_000_000
 
 @pytest.fixture
 def rootfs(tmp_path: Path) -> Path:
-    """A root with nothing wrong in it, and a directory beside it that plays the host."""
+    """A root without faults, and a directory beside it that plays the host."""
     root = tmp_path / "rootfs"
     for name in ("proc", "sys", "dev", "tmp", "etc", "work"):
         (root / name).mkdir(parents=True)
@@ -232,7 +232,7 @@ def test_working_directory_is_made(cwd: str, made: str | None, rootfs: Path) -> 
 
 @pytest.mark.parametrize("target", ["../../../host", "/host", "/../host/deep"])
 def test_working_directory_behind_a_link_is_made_in_the_root(target: str, rootfs: Path) -> None:
-    """CVE-2026-55686: it was made on the host."""
+    """CVE-2026-55686: it was created on the host."""
     (rootfs / "link").symlink_to(target)
     changes = prepared(rootfs, "/link/below").changes
     assert [change.action for change in changes] == ["contained", "created"]
@@ -284,7 +284,7 @@ def test_working_directory_that_loops(rootfs: Path) -> None:
 
 
 def test_working_directory_in_tmp_gets_a_mount_of_its_own(rootfs: Path) -> None:
-    """Otherwise it would not be there: /tmp is empty at each start."""
+    """Otherwise it would be missing: /tmp is empty at each start."""
     (rootfs / "tmp/build").mkdir(mode=0o700)
     (rootfs / "tmp/build/kept").touch()
     (rootfs / "link").symlink_to("/tmp/build")

@@ -1,6 +1,6 @@
-"""Bundles under the runtimes that are really there: runc, crun, runsc. What starts, and what holds inside.
+"""Bundles under the installed runtimes: runc, crun, runsc. They start, and their restrictions hold inside.
 
-The image is this machine's busybox and nothing else, so that the same one runs everywhere.
+The image contains only this machine's busybox, so that the same one runs everywhere.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def make(tmp_path: Path, *members: bytes, config: dict[str, Any] | None = None, 
 
 
 def start(runtime: str, made: Bundle, tmp_path: Path) -> process.Result:
-    """Run a bundle to its end; nothing of it is left afterwards."""
+    """Run a bundle to its end, and leave nothing behind."""
     name = f"sandwright-test-{uuid.uuid4().hex}"
     words = [runtime, "--root", str(tmp_path / "state")]
     if runtime == "runsc":
@@ -85,7 +85,7 @@ def _hybrid() -> bool:
 
 
 def _without_second_hierarchy(argv: list[str]) -> list[str]:
-    """crun refuses cgroups v1 with a v2 hierarchy beside them; it gets a view without the second."""
+    """crun refuses cgroups v1 beside a v2 hierarchy; it gets a view without the second."""
     return ["unshare", "-m", "sh", "-c", f"umount /sys/fs/cgroup/unified && exec {shlex.join(argv)}"]
 
 
@@ -101,7 +101,7 @@ def test_bundle_starts_and_passes_the_exit_code_on(runtime: str, tmp_path: Path)
 
 @ALL
 def test_what_holds_inside(runtime: str, tmp_path: Path) -> None:
-    """Each line of the script prints what was tried; every denial has something that works."""
+    """Each line of the script prints the result of an attempt; every denial has an attempt that works."""
     script = """
     touch /denied 2>&1
     touch /tmp/allowed && echo tmp-writable
@@ -118,7 +118,7 @@ def test_what_holds_inside(runtime: str, tmp_path: Path) -> None:
     sets = {line for line in lines if line.startswith("Cap")}
     assert {line.partition(":")[0] for line in sets} >= {"CapInh", "CapPrm", "CapEff", "CapBnd"}
     assert all(line.endswith(":0000000000000000") for line in sets), lines
-    if runtime != "runsc":  # gVisor of 2022 answers for neither
+    if runtime != "runsc":  # gVisor of 2022 answers neither
         assert "NoNewPrivs:1" in lines
         assert "sandbox" in lines
 
@@ -197,7 +197,7 @@ def test_no_start_changes_the_shared_root(runtime: str, tmp_path: Path) -> None:
 
 @pytest.mark.needs("runc", "setpriv")
 def test_rootless_bundle_of_another_user(tmp_path: Path) -> None:
-    """Everything done by uid 1000: unpacked, written and run."""
+    """uid 1000 does everything: unpack, write and run."""
     as_user = ("setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups")
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(sandwright.__file__).parents[1])}
     script = "id; touch /denied 2>&1; touch /tmp/x && echo fine; cat /proc/self/uid_map"

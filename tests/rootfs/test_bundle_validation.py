@@ -1,4 +1,5 @@
-"""The library of `oci-runtime-tool validate` finds no fault in our bundles, and finds those of worse ones."""
+"""The library of `oci-runtime-tool validate` finds no fault in our bundles, and finds the faults of worse
+ones."""
 
 from __future__ import annotations
 
@@ -26,11 +27,11 @@ pytestmark = [
 ]
 
 RUNTIME_SPEC = "github.com/opencontainers/runtime-spec@v1.0.2"
-"""The version that our bundles name."""
+"""The version in our bundles."""
 
 CONFIG = {"Env": ["A=b"], "User": "app", "Volumes": {"/data": {}}, "Labels": {"com.example.label": "a label"}}
 WRONGLY = ('key "org.opencontainers.image.', 'unsupported mount type "none"')
-"""The settings that it refuses though the specifications ask for them or name them.
+"""The settings that it refuses although the specifications require or name them.
 
 Image-spec, conversion.md: these annotations MUST be set. Runtime-spec, config.md: the type of bind mounts is
 a dummy, often "none".
@@ -71,7 +72,7 @@ def test_bundles(tmp_path: Path, kind: str, rootless: bool) -> None:
 
 @pytest.mark.parametrize("config", sorted(GOLDEN.glob("*/*/config.json")), ids=lambda path: path.parts[-3:-1])
 def test_bundles_of_methods(tmp_path: Path, config: Path) -> None:
-    """With an empty root in place of the one that they name."""
+    """They have an empty root in place of their own."""
     document = json.loads(config.read_text())
     document["root"]["path"] = "rootfs"
     (tmp_path / "rootfs").mkdir()

@@ -1,4 +1,4 @@
-"""Decompression: each codec whole, in several members, cut and flipped all over, and as a bomb.
+"""Decompression: each codec complete, in several members, cut or flipped at any byte, and as a bomb.
 
 Tests of rootfs/tar/zstd.py.
 """
@@ -31,7 +31,7 @@ def zstd(data: bytes) -> bytes:
 
 
 def zstd_streamed(data: bytes) -> bytes:
-    """A frame that does not say how long its content is."""
+    """A frame that does not state the length of its content."""
     compressor = zstandard.ZstdCompressor().compressobj()
     return compressor.compress(data) + compressor.flush()
 
@@ -92,7 +92,7 @@ CUT = {name: raw for name, (codec, raw) in WHOLE.items() if codec != "plain" and
 
 @pytest.mark.parametrize("raw", CUT.values(), ids=CUT.keys())
 def test_every_cut_is_found_or_gives_a_whole_stream(raw: bytes) -> None:
-    """A cut between two members leaves a stream that is whole; then what came out is a beginning."""
+    """A cut between two members leaves a complete stream; then the output is a prefix."""
     ends = 0
     for cut in [*range(6, min(len(raw), 400)), *range(max(400, len(raw) - 400), len(raw))]:
         try:
@@ -110,7 +110,7 @@ FLIPPED = {"gzip": gzip.compress(CONTENT, mtime=0), "zstd": zstd(CONTENT), "xz":
 
 @pytest.mark.parametrize("raw", FLIPPED.values(), ids=FLIPPED.keys())
 def test_every_flipped_bit_is_found_or_changes_nothing(raw: bytes) -> None:
-    """The checksums find all damage to content; some bits of headers mean nothing, like gzip's time."""
+    """The checksums detect all damage to content; some bits of headers have no effect, like gzip's time."""
     found = 0
     for at in [*range(min(len(raw), 200)), *range(200, len(raw), 37), *range(len(raw) - 40, len(raw))]:
         damaged = bytearray(raw)

@@ -1,8 +1,8 @@
-"""Layers that attack the host, each known from a CVE: all that is outside of the root stays as it was.
+"""Layers that attack the host, each known from a CVE: all files outside of the root stay unchanged.
 
 Beside every root lies a canary: files and directories whose content, mode, owner, time, number of names and
-xattrs are compared. A layer is either refused, with its entry named, or contained: then what it wanted to
-do outside was done inside the root, or to nothing.
+xattrs are compared. A layer is either refused, with its entry named, or contained: then its intended change
+outside happened inside the root, or not at all.
 
 Tests of rootfs/securejoin.py.
 Tests of rootfs/unpacking/tree.py.
@@ -52,7 +52,7 @@ PATIENCE = 30.0
 
 @dataclass(frozen=True)
 class Host:
-    """A directory with a canary in it, and a place for a root beside it."""
+    """A directory with a canary in it, and a path for a root beside it."""
 
     home: Path
 
@@ -65,7 +65,7 @@ class Host:
         return self.home / "store" / "rootfs"
 
     def out(self, path: str = "") -> bytes:
-        """The absolute path of something in the canary."""
+        """The absolute path of a file in the canary."""
         return os.fsencode(self.canary / path)
 
     def state(self) -> dict[str, tuple[object, ...]]:
@@ -228,7 +228,7 @@ PRIMITIVES: dict[str, list[bytes]] = {
 def test_nothing_goes_over_a_bridge(
     shape: Callable[[Host], list[bytes]], primitive: list[bytes], host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one layer and in two, and wherever this process is at home."""
+    """This holds for one layer and for two, wherever this process has its working directory."""
     bridge = shape(host)
     for cwd in (host.home, host.canary):
         monkeypatch.chdir(cwd)
@@ -251,7 +251,7 @@ SINGING = [
 
 @pytest.mark.parametrize("name", SINGING)
 def test_the_canary_sings(name: str, tmp_path: Path) -> None:
-    """The control: an extractor without defences does to it what these layers want."""
+    """The control: an extractor without defences does to the canary everything that these layers attempt."""
     host = furnished(tmp_path)
     before = host.state()
     raw = archive(*SHAPES["absolute"](host), *PRIMITIVES[name])
@@ -328,7 +328,7 @@ NAMED = [KINDS[kind] for kind in ("hard link to it", "PAX link", "GNU link")]
 @pytest.mark.parametrize("name", CLIMBING, ids=os.fsdecode)
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 def test_names_that_climb_are_refused(kind: Callable[[bytes], bytes], name: bytes, host: Host) -> None:
-    """CVE-2021-21272 and most others: zip-slip. A hard link's target begins at the root."""
+    """CVE-2021-21272 and most others: zip-slip. A hard link's target starts at the root."""
     outcome = attempt(host, [file(b"evil", b"1"), kind(name)])
     assert outcome.startswith("'")
     inside = "it is a hard link to 'canary/file', which is not there"
@@ -468,7 +468,7 @@ def test_an_endless_blob_is_read_no_further_than_promised(host: Host) -> None:
 def test_cve_2026_50163_hard_links_are_no_paths_of_the_process(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """oras-go, oras-java: a hard link's target was looked up from the working directory."""
+    """oras-go, oras-java: a hard link's target was resolved from the working directory."""
     for cwd in (host.canary, host.home, Path("/"), host.root.parent):
         monkeypatch.chdir(cwd)
         for target in (b"secret", b"canary/secret", host.out("secret"), host.out("secret")[1:]):
@@ -490,7 +490,7 @@ def test_cve_2026_46703_a_file_through_an_absolute_link_is_inside(host: Host) ->
 
 
 def test_cve_2026_42574_what_lies_outside_is_not_read(host: Host) -> None:
-    """apko: a package's link was followed, and what it led to was copied into the image."""
+    """apko: a package's link was followed, and its target was copied into the image."""
     members = [symlink(b"bridge", host.out()), hardlink(b"mine", b"bridge/secret")]
     assert attempt(host, members) == "'mine': it is a hard link to 'bridge/secret', which is not there"
 
@@ -562,7 +562,8 @@ def test_sizes_that_would_loop(members: list[bytes], host: Host) -> None:
 
 
 def test_cve_2025_62518_an_archive_in_an_archive_is_content(host: Host) -> None:
-    """TARmageddon: the size in PAX counts; what a reader of the other size takes for members is none."""
+    """TARmageddon: the size in PAX counts; bytes that a reader of the other size reads as members are
+    content."""
     inner = archive(file(b"smuggled", b"evil"))
     raw = pax({b"size": b"%d" % len(inner)}) + header(b"outer.tar", size=0) + padded(inner)
     assert attempt(host, [raw, file(b"last")]) == "contained"

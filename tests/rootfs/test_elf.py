@@ -1,4 +1,4 @@
-"""ELF headers of programs and libraries, the loaders' search, and files that lie about themselves."""
+"""ELF headers of programs and libraries, the loaders' search, and files with false headers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def read(raw: bytes, tmp_path: Path) -> Elf | None:
         os.close(fd)
 
 
-# What is read.
+# Valid files.
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=str)
@@ -161,7 +161,7 @@ def _as_pyelftools_sees_it(path: Path) -> tuple[list[str], str, str, str, list[s
 
 @pytest.mark.timeout(280)
 def test_this_machines_files_read_as_pyelftools_reads_them() -> None:
-    """An independent reader, over a sample of everything that is installed here."""
+    """pyelftools is an independent reader; the files are a sample of everything installed here."""
     compared = 0
     for path in _of_this_machine()[:: max(1, len(_of_this_machine()) // 40)]:
         expected = _as_pyelftools_sees_it(path)
@@ -184,11 +184,11 @@ def test_this_machines_files_read_as_pyelftools_reads_them() -> None:
     assert compared > 20
 
 
-# Files that lie.
+# False headers.
 
 
 def patched(at: int, form: str, value: int) -> Callable[[bytes], bytes]:
-    """Change a number of a good file."""
+    """Change a number in a valid file."""
 
     def patch(raw: bytes) -> bytes:
         new = bytearray(raw)
@@ -268,7 +268,7 @@ def test_rows_that_share_a_long_name(tag: int, tmp_path: Path) -> None:
 
 
 def test_symbols_whose_names_overlap(tmp_path: Path) -> None:
-    """Each begins a byte behind the one before: all of them together would be 8 MB."""
+    """Each starts a byte after the one before: all of them together would be 8 MB."""
     raw = elffiles.elf(imports=[b"x" * 4000, b"dlopen", *([b"y"] * 4000)])
     at = raw.index(struct.pack("<IBBHQQ", 1, 0x12, 0, 0, 0, 0))
     table = bytearray(raw)
@@ -326,7 +326,7 @@ def test_any_damage_is_read_or_malformed(
     assert found is None or isinstance(found.needed, tuple)
 
 
-# The search. Each row is a root file system and what the loader takes in it.
+# The search. Each row is a root file system and the files that the loader loads from it.
 
 MUSL = b"/lib/ld-musl-x86_64.so.1"
 
@@ -341,7 +341,7 @@ def build(root: Path, files: dict[str, bytes | str]) -> Path:
 
 
 def found(root: Path, start: str = "/bin/p", *, library_path: str = "") -> dict[str, list[str]]:
-    """For each library that is named, the files that it may become."""
+    """For each named library, the files that it may become."""
     with Root(root) as opened:
         loader = DynamicLoader(opened, library_path=library_path)
         elf = loader.elf(start.encode())
@@ -532,7 +532,7 @@ def test_search(files: dict[str, bytes | str], expected: Sequence[str], tmp_path
 
 
 def test_origin_is_where_the_program_really_lies(tmp_path: Path) -> None:
-    """For the program itself the kernel resolves links; SEARCHES has the row where they are not."""
+    """For the program itself the kernel resolves links; SEARCHES has the row in which it does not."""
     files = SEARCHES["$ORIGIN"][0]
     assert found(build(tmp_path, files), "/opt/app/bin/p")["liba.so.1"] == ["/opt/app/lib/liba.so.1"]
 
@@ -588,7 +588,7 @@ def test_soname_that_is_loaded_is_not_searched_again(tmp_path: Path) -> None:
 def test_what_is_kept_of_a_root_is_bounded(
     files: dict[str, bytes | str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Rows of a cache may share their text, and an image may have any number of libraries and of packages."""
+    """Rows of a cache may share their text, and an image may have any number of libraries and packages."""
     root = build(tmp_path, files)
 
     def look() -> None:
@@ -628,7 +628,7 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("program", [path for path in PROGRAMS if Path(path).exists()])
 def test_this_machines_programs_are_linked_as_its_loader_links_them(program: str) -> None:
-    """The loader itself says what it would load (`ld.so --list`)."""
+    """The loader's own list is the reference (`ld.so --list`)."""
     with Root(Path("/")) as root:
         loader = DynamicLoader(root)
         real = root.locate(program.encode())

@@ -1,4 +1,4 @@
-"""The identity of a process: numbers, names, groups, and passwd files that strangers wrote."""
+"""The identity of a process: numbers, names, groups, and passwd files by strangers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ REFUSED = {
     "0.0": "'0.0' is neither a decimal id nor a name",
     "1_000": "'1_000' is neither a decimal id nor a name",
     "app:0x0": "'0x0' is neither a decimal id nor a name",
-    "\u0660": "no user '\u0660'",  # a zero, but not one of ours
+    "\u0660": "no user '\u0660'",  # a zero, but not an ASCII one
     "nobody": "the image's /etc/passwd has no user 'nobody'",
     "app:nogroup": "the image's /etc/group has no group 'nogroup'",
     "ap": "no user 'ap'",

@@ -1,4 +1,4 @@
-"""Keys that other programs take for another one: Go's encoding/json ignores case, U+017F and U+212A."""
+"""Keys that other programs confuse with another key: Go's encoding/json ignores case, U+017F and U+212A."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS = {name: value for name, value in vars(fields).items() if name.isupper() a
 
 
 def spellings(name: str) -> Iterator[str]:
-    """Others that a program which ignores case takes for a name."""
+    """Spellings that a program which ignores case reads as the same name."""
     foreign = "".join(FOREIGN.get(letter, letter) for letter in name)
     yield from dict.fromkeys((name.swapcase(), name.upper(), name.lower(), name.capitalize(), foreign))
 
@@ -69,7 +69,7 @@ def test_each_field_at_its_place(kind: str) -> None:
     ],
 )
 def test_names_that_we_do_not_know(text: str, *, good: bool) -> None:
-    """Of objects whose fields are known no two names may be one; maps have keys of their own."""
+    """In objects with known fields, no two names may be equal; maps have their own keys."""
     if good:
         parse_json(text.encode(), "w", fields.INDEX)
     else:
@@ -92,7 +92,7 @@ CHANGES = {
 
 
 def changed(path: Path, which: str, old: str, new: str) -> Path:
-    """A layout of which one document is changed, before its digest is taken."""
+    """A layout with one document changed before its digest is computed."""
     layout = Layout(path)
     manifest = layout.manifest(HELLO)
 
@@ -159,7 +159,7 @@ ANSWERS = {
     "release/npmpackages.py": "a package.json, the same",
     "engines/podman.py": "an answer of the engine",
 }
-"""Modules about images that read JSON without the names that Go confuses: what it is that they read."""
+"""Modules about images that read JSON without the check for Go's confusions, each with its document."""
 
 
 def callers(names: Iterable[str], under: Iterable[str]) -> set[str]:
@@ -180,6 +180,6 @@ def test_documents_of_images_are_read_with_their_names() -> None:
 
 
 def test_json_has_one_reader() -> None:
-    """Nothing calls the standard library's reader, but what wraps it."""
+    """Only its wrapper calls the standard library's reader."""
     found = callers(("json.loads", "json.load", "json.JSONDecoder"), (".",))
     assert found == {"documents/strictjson.py", "documents/jsontext.py"}

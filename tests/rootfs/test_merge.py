@@ -314,7 +314,7 @@ def test_what_takes_nothing_away_is_told(tmp_path: Path) -> None:
 
 
 def test_the_word_of_a_whiteout_in_content_is_only_content(tmp_path: Path) -> None:
-    """The scan for `.wh.` finds it, and the members say that it is no whiteout."""
+    """The scan for `.wh.` finds it, and the members show that it is no whiteout."""
     unpack(stack([file(b"a", b"1")], [file(b"b", b".wh.a"), file(b"x.wh.a", b"2")]), tmp_path / "rootfs")
     assert paths(tmp_path / "rootfs") == {"a": b"1", "b": b".wh.a", "x.wh.a": b"2"}
 
@@ -326,7 +326,7 @@ LOST = {"links that loop": b"x", "a name that is too long": b"n" * 300, "a dangl
     "name", [b"d%d/.wh.x", b"d%d/.wh..wh..opq", b"d%d/"], ids=["whiteouts", "opaque", "directories"]
 )
 def test_names_to_be_remembered_are_bounded(name: bytes, tmp_path: Path) -> None:
-    """Else a layer of a few megabytes could take all memory there is."""
+    """Otherwise a layer of a few megabytes could use all of the memory."""
     members = [file(b"a/.wh.a"), *((folder if name.endswith(b"/") else file)(name % n) for n in range(100))]
     layers = stack([file(b"a")], members)
     unpack(layers, tmp_path / "whole", limits=ArchiveLimits(names=30_000))
@@ -347,7 +347,7 @@ def test_a_whiteout_behind_a_link_that_leads_nowhere_takes_nothing(target: bytes
 
 @pytest.mark.parametrize("shift", range(4))
 def test_a_whiteout_is_found_wherever_pieces_end(shift: int, tmp_path: Path) -> None:
-    """The name lies across the end of what is read at a time."""
+    """The name lies across the boundary of two reads."""
     size = CHUNK - 512 - 512 - (2 + shift)
     upper = archive(file(b"big", bytes(size)))[: 512 + size]
     raw = upper + bytes(-len(upper) % 512) + file(b"etc/.wh.a")
@@ -355,11 +355,11 @@ def test_a_whiteout_is_found_wherever_pieces_end(shift: int, tmp_path: Path) -> 
     assert not (tmp_path / "rootfs" / "etc" / "a").exists()
 
 
-# A model of what layers mean, in memory, and random stacks.
+# A model of the meaning of layers, in memory, and random stacks.
 
 
 class Refused(Exception):
-    """The model does not take this stack."""
+    """The model refuses this stack."""
 
 
 @dataclass(eq=False)
@@ -398,7 +398,7 @@ class Member:
 
 
 class Model:
-    """A root file system in memory, on which layers are put as the image specification says."""
+    """A root file system in memory, to which layers are applied as in the image specification."""
 
     def __init__(self) -> None:
         self.root = Node("folder")
@@ -451,7 +451,7 @@ class Model:
             parent.names[base] = node
 
     def holds(self, node: Node, path: str) -> bool:
-        """Whether the directory that has the target of a hard link is `node` or below it."""
+        """Whether the directory of a hard link's target is `node` or below it."""
         above = self.walk(path.rpartition("/")[0], make=False)
         return any(inside is above for inside in below(node))
 
@@ -600,11 +600,11 @@ def test_random_stacks_are_what_the_model_says(
     assert same_files(root) == modelled_files(model.root)
 
 
-# umoci, on stacks as tools make them.
+# umoci, on stacks as real tools make them.
 
 
 def plausible(source: random.Random, layers: int) -> list[list[Member]]:
-    """Layers as builders write them: sorted, whiteouts of what is there, parents before what they hold."""
+    """Layers as builders write them: sorted, whiteouts for existing files, parents before their children."""
     known: set[str] = set()
     drawn = []
     for _ in range(layers):
@@ -666,6 +666,6 @@ def test_umoci_unpacks_the_same(seed: int, tmp_path: Path) -> None:
     process.run("umoci", "raw", "unpack", *rootless, "--image", f"{tmp_path}/image:it", tmp_path / "theirs")
     unpack(layers, tmp_path / "ours")
     theirs, ours = dict(on_disk(tmp_path / "theirs")), dict(on_disk(tmp_path / "ours"))
-    del theirs["."], ours["."]  # no member speaks of the root
+    del theirs["."], ours["."]  # no member is the root
     assert ours == theirs
     assert same_files(tmp_path / "ours") == same_files(tmp_path / "theirs")

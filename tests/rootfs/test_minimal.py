@@ -1,5 +1,4 @@
-"""The content of a minimal root, the reasons, and its questions: on small roots with every file written down
-here.
+"""The content of a minimal root, the reasons, and its questions: small roots whose files are all listed here.
 
 Tests of rootfs/minimal/rules.py.
 """
@@ -35,7 +34,7 @@ PLAIN: dict[str, bytes | str] = {
 
 
 def build(root: Path, files: dict[str, bytes | str], *, executable: bool = True) -> Path:
-    """Files (bytes) and links (text), all executable; names that end in a slash are directories."""
+    """Files (bytes) and links (text), all executable; names with a final slash are directories."""
     for name, content in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,7 +121,7 @@ def test_every_link_on_the_way_is_kept(tmp_path: Path) -> None:
         *("/bin", "/usr/bin/one", "/usr/bin/two", "/usr/bin/real"),
         *("/lib", "/usr/lib/liba.so.1", "/usr/lib/liba.so.1.2"),
         *("/lib64", "/usr/lib64/ld.so", "/usr/lib64/ld-2.so"),
-        *("/usr/bin", "/usr/lib", "/usr/lib64"),  # what the links lead to
+        *("/usr/bin", "/usr/lib", "/usr/lib64"),  # the targets of the links
     }
     assert why(chosen, b"/usr/bin/real") == ["/usr/bin/real: link by /usr/bin/one", "/usr/bin/one: asked"]
     assert why(chosen, b"/bin")[0] == "/bin: link by /usr/bin/one (a directory on the way)"
@@ -226,7 +225,7 @@ def test_library_that_something_else_can_not_find_is_told_and_no_error(tmp_path:
 
 
 def test_hostile_names_end_in_an_error_of_ours(tmp_path: Path) -> None:
-    """NUL bytes, endless links and endless names in what an image says about itself."""
+    """NUL bytes, endless links and endless names in an image's own metadata."""
     files: dict[str, bytes | str] = {**PLAIN, "bin/p": elffiles.program(), "d/loop": "loop", "d/good": b""}
     root = build(tmp_path, files)
     chosen = select(root, "/bin/p", keep=("/d",))
@@ -546,7 +545,8 @@ def test_libraries_that_a_file_says_it_loads_late(tmp_path: Path) -> None:
 
 
 def test_both_names_of_a_merged_usr_are_kept(tmp_path: Path) -> None:
-    """/bin/sh and /lib64/ld-linux-x86-64.so.2 are written into programs, whichever name was asked for."""
+    """/bin/sh and /lib64/ld-linux-x86-64.so.2 are written into programs, so both names stay for any
+    request."""
     files: dict[str, bytes | str] = {
         "usr/bin/p": elffiles.program(),
         "usr/lib64/ld-linux-x86-64.so.2": elffiles.library(b"ld-linux-x86-64.so.2"),
@@ -676,7 +676,7 @@ def test_copy_where_the_kernel_can_not_copy_ranges(tmp_path: Path, monkeypatch: 
     assert (tmp_path / "target/empty").read_bytes() == b""
 
 
-# The whole, without a runtime.
+# Everything together, without a runtime.
 
 
 def image(tmp_path: Path) -> Path:

@@ -1,7 +1,7 @@
 """Minimal roots of real programs, run: Python and git of this machine's distribution, from its packages.
 
 The image is made of the files of installed Debian packages, so no network is needed; on other distributions
-these tests skip. Each proof has its counter-proof: what was left out is missed.
+these tests skip. Each proof has its counter-proof: an omitted file makes the run fail.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _installed(names: tuple[str, ...]) -> set[str]:
 
 @pytest.fixture(scope="session")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An image of Debian packages that are installed here, with dpkg's database of them."""
+    """An image of Debian packages that are installed here, with their dpkg database."""
     if not all(Path(f"/var/lib/dpkg/info/{name}.list").exists() for name in ("python3", "git")):
         pytest.skip("python3 and git are not installed as Debian packages")
     folder = tmp_path_factory.mktemp("image")
@@ -125,7 +125,7 @@ def under_runc(report: BundleReport, tmp_path: Path) -> process.Result:
 
 
 def under_bwrap(report: BundleReport, tmp_path: Path) -> process.Result:
-    """Run the command over the root that the bundle has, with the environment it sets."""
+    """Run the command over the bundle's root, with the bundle's environment."""
     config = json.loads((report.bundle / "config.json").read_text())
     words = [
         "bwrap",
@@ -218,7 +218,7 @@ def test_every_kept_file_leads_back_to_what_was_asked(image: Path, store: Path, 
 def test_nothing_that_a_run_opens_was_left_out(
     program: str, image: Path, store: Path, tmp_path: Path
 ) -> None:
-    """The static closure against the kernel's own word."""
+    """The static closure is compared with the kernel's record."""
     argv = {"python3": PYTHON, "git": ["/usr/bin/git", "init", "/tmp/x"]}[program]
     report = bundle(image, tmp_path / "b", store=store, minimal=[program, "bash"])
     kept = set(json.loads((report.bundle / "why.json").read_text())["kept"])
@@ -268,7 +268,7 @@ def test_traced_run_sees_children_links_and_relative_paths(image: Path, store: P
 
 @pytest.mark.needs("strace", "bwrap")
 def test_traced_run_starts_in_the_root_where_the_home_is_closed(tmp_path: Path) -> None:
-    """As that of distroless' user, whom the namespace does not map."""
+    """The home is that of distroless' user, whom the namespace does not map."""
     rootfs = make_small_image(tmp_path).rootfs
     home = rootfs / "home/other"
     home.mkdir(parents=True, mode=0o700)
@@ -311,7 +311,7 @@ def test_traced_run_ends_with_its_time_and_leaves_no_process(
 def test_a_program_of_the_image_can_not_change_devices_of_the_host(
     image: Path, store: Path, tmp_path: Path
 ) -> None:
-    """Neither when it is traced nor when the result is run."""
+    """Neither tracing nor the run of the result permits it."""
     device = Path("/dev/full")
     mode = device.stat().st_mode & 0o777
     command = ("bash", "-c", "! chmod 0662 /dev/full && echo x >/dev/null")
@@ -400,7 +400,7 @@ def test_a_program_that_refuses_the_option_does_so_in_both_roots(
 
 @pytest.mark.needs("bwrap")
 def test_what_can_not_be_started_at_all_is_an_error(image: Path, store: Path, tmp_path: Path) -> None:
-    """As for another processor without an emulator: equal ends would prove nothing."""
+    """An example is another processor without an emulator: equal failures would prove nothing."""
     opened, wanted = open_image(image), MinimalOptions(("/usr/bin/git",))
     made = write_minimal_bundle(opened, tmp_path / "b", wanted, store=store)
     elsewhere = replace(made, full_path=tmp_path / "none")

@@ -1,4 +1,4 @@
-"""Opening images: every form they come in, the choice among several, what is refused before it is used.
+"""Opening images: every form they come in, the choice among several, and refusals before any use.
 
 Tests of rootfs/images/candidates.py: which image of several, by name and platform.
 Tests of rootfs/images/dockerarchive.py.
@@ -346,7 +346,7 @@ def test_platforms_that_were_not_saved_are_no_choice(tmp_path: Path) -> None:
         open_image(path)
 
 
-# What is refused. Each row changes one thing of a layout that opens.
+# Refusals. Each row changes one thing in a layout that opens.
 
 Change = Callable[[Layout], None]
 
@@ -388,7 +388,7 @@ def index_text(text: str) -> Change:
 
 
 def manifest_bytes(raw: bytes) -> Change:
-    """A manifest of these bytes, digest and size right."""
+    """A manifest of these bytes, with the right digest and size."""
     return lambda layout: void(layout.index(layout.blob(raw, MANIFEST)))
 
 
@@ -728,7 +728,7 @@ ODD: list[Any] = [None, True, -1, 10**30, "", "x", [], ["x"], [[]], {}, {"a": []
 
 
 def places(document: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The way to every value in a JSON document."""
+    """The path of every value in a JSON document."""
     for key, value in (
         document.items()
         if isinstance(document, dict)

@@ -1,4 +1,4 @@
-"""Sparse files in layers: as GNU tar and bsdtar write them, as umoci unpacks them, and hostile ones.
+"""Sparse files in layers: as GNU tar and bsdtar write them and umoci unpacks them, and hostile ones.
 
 Tests of rootfs/tar/sparse.py.
 """
@@ -31,7 +31,7 @@ FORMS = {
 
 
 def _make(folder: Path) -> dict[str, int]:
-    """Files with holes at the start, in the middle, at the end and everywhere; give the sizes."""
+    """Files with holes at the start, in the middle, at the end and everywhere; return the sizes."""
     folder.mkdir()
     places: dict[str, list[int]] = {
         "start": [3 * MIB],
@@ -222,7 +222,7 @@ NOT_DISTRIBUTED = (
 
 @pytest.mark.parametrize("kind", NOT_DISTRIBUTED)
 def test_layers_that_may_not_be_distributed(kind: str, tmp_path: Path) -> None:
-    """With the blob they are as any other layers; without it, nothing is fetched."""
+    """With the blob they are unpacked like any other layer; without it, nothing is fetched."""
     made = layouts.Layout(tmp_path / "i")
     manifest = made.manifest(layouts.HELLO)
     raw = layouts.HELLO if kind.endswith("tar") else tars.layer(layouts.HELLO).open().read()

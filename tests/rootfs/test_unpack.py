@@ -1,4 +1,4 @@
-"""Unpacking: what a root file system is like afterwards, for root and others, under any umask.
+"""Unpacking: the resulting root file system, for root and others, under any umask.
 
 Tests of rootfs/tar/archive_warnings.py.
 Tests of rootfs/unpacking/layers.py.
@@ -52,7 +52,7 @@ needs_root = pytest.mark.skipif(not ROOT, reason="needs root")
 
 @pytest.fixture
 def nobody(tmp_path: Path) -> Iterator[Path]:
-    """A directory of a user without privileges, as whom this process runs during a test."""
+    """A directory of a user without privileges; this process runs as that user during a test."""
     if not ROOT:
         yield tmp_path
         return
@@ -62,7 +62,7 @@ def nobody(tmp_path: Path) -> Iterator[Path]:
     for above in (tmp_path, *tmp_path.parents):
         if above.stat().st_uid == 0 and above.name.startswith(("pytest", "popen", "test")):
             above.chmod(above.stat().st_mode | 0o111)
-    unpack(stack([]), tmp_path / "first")  # what Python loads on the way may be root's alone
+    unpack(stack([]), tmp_path / "first")  # modules that Python loads may be root's alone
     groups = os.getgroups()
     os.setgroups([])
     os.setegid(NOBODY)
@@ -220,7 +220,7 @@ def xattr(name: bytes, value: bytes) -> bytes:
 
 @needs_root
 def test_capabilities_and_user_xattrs_are_restored(tmp_path: Path) -> None:
-    """After the owner and the content, which take capabilities off (capabilities(7))."""
+    """They are set after the owner and the content, which clear capabilities (capabilities(7))."""
     report = unpack(
         stack(
             [
@@ -250,7 +250,7 @@ def test_labels_acls_and_orders_to_overlayfs_are_masked_and_told(tmp_path: Path)
 
 
 def test_xattrs_that_can_not_be_set_are_told(tmp_path: Path) -> None:
-    """The kernel has no user xattrs on symbolic links (xattr(7)), and no such capability."""
+    """The kernel permits no user xattrs on symbolic links (xattr(7)), and no such capability."""
     raw = (
         xattr(b"user.a", b"1") + symlink(b"s", b"x"),
         xattr(b"security.capability", b"nonsense") + file(b"f"),
@@ -345,7 +345,7 @@ def test_the_roots_own_mode(mode: int, shown: str, nobody: Path) -> None:
 
 
 def test_layers_that_change_what_is_closed(nobody: Path) -> None:
-    """Directories that nobody may enter are written into, emptied and taken away, and are closed again."""
+    """Closed directories are filled, emptied and removed, and are closed again afterwards."""
     lower = [
         folder(b"a", 0),
         file(b"a/x"),
@@ -382,14 +382,14 @@ def test_what_no_member_speaks_of_has_the_same_time_everywhere(tmp_path: Path) -
 
 @pytest.mark.parametrize("time", [b"4611686018427387903", b"-4611686018427387903.999999999"])
 def test_times_that_no_disk_can_hold(time: bytes, tmp_path: Path) -> None:
-    """The kernel takes the nearest that its file system has (timestamp_truncate)."""
+    """The kernel uses the nearest time of its file system (timestamp_truncate)."""
     members = [pax({b"mtime": time}) + made for made in (file(b"f"), folder(b"d"), symlink(b"s", b"x"))]
     unpack(stack(members), tmp_path / "rootfs")
     assert len(tree(tmp_path / "rootfs")) == 4
 
 
 def test_a_thousand_directories_deep(tmp_path: Path) -> None:
-    """Each of one letter; the path of the last is 2,000 bytes long. And they go away again."""
+    """Each name has one letter; the last path is 2,000 bytes long. They can be removed again."""
     deep = b"/".join([b"d"] * 1000)
     unpack(stack([file(deep + b"/f", b"1")]), tmp_path / "rootfs")
     found = process.run("find", tmp_path / "rootfs", "-type", "f", "-printf", "%d")
@@ -400,7 +400,7 @@ def test_a_thousand_directories_deep(tmp_path: Path) -> None:
 
 
 def test_few_descriptors_are_enough(tmp_path: Path) -> None:
-    """3,000 directories, one inside the other and side by side, with 256 descriptors."""
+    """3,000 directories, nested and side by side, need no more than 256 descriptors."""
     many = [file(b"%d/%d/f" % (number % 1000, number), b"") for number in range(3000)]
     deep = [file(b"/".join([b"d"] * 600) + b"/f")]
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -421,7 +421,7 @@ def test_links_can_not_lead_deeper_than_the_limit(tmp_path: Path) -> None:
 
 
 def test_links_can_not_make_every_member_a_long_way(tmp_path: Path) -> None:
-    """Forty links of two thousand components each are a second of work, for every member again."""
+    """Forty links of two thousand components each take a second, for every member again."""
     links = [symlink(b"l0", b"./" * 2000)]
     links += [symlink(b"l%d" % n, b"./" * 1900 + b"l%d" % (n - 1)) for n in range(1, 39)]
     with pytest.raises(
@@ -584,7 +584,7 @@ def test_memory_does_not_grow_with_the_layer(tmp_path: Path) -> None:
 def test_two_deep_directories_in_turns_are_not_walked_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two directories 900 deep get a hundred files in turns: no way is walked twice for it."""
+    """Two directories 900 deep get a hundred files in turns: no path is walked twice for it."""
     one, other = b"/".join([b"a"] * 900), b"/".join([b"b"] * 900)
     turns = [file(folder_ + b"/f%d" % number) for number in range(50) for folder_ in (one, other)]
     opened, count = os.open, [0]
@@ -613,7 +613,7 @@ def test_deep_members_apart_from_each_other_are_refused(
 
 
 def test_a_way_up_from_deep_directories(tmp_path: Path) -> None:
-    """`..` of a directory whose parents were let go of leads to its parent, and stops at the root."""
+    """`..` of a directory whose parents were closed leads to its parent, and stops at the root."""
     deep = b"/".join([b"d"] * 500)
     up = symlink(deep + b"/up", b"../" * 499 + b"top")
     beyond = symlink(deep + b"/beyond", b"../" * 900 + b"top")

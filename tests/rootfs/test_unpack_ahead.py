@@ -1,4 +1,4 @@
-"""Reading ahead in a thread (prefetch): the same bytes, the same errors at the same place, no thread left.
+"""Reading ahead in a thread (prefetch): the same bytes, the same errors at the same position, no thread left.
 
 Tests of rootfs/unpacking/layers.py.
 """
@@ -29,7 +29,7 @@ def _no_thread_is_left() -> Iterator[None]:
 
 
 class Counting(io.BytesIO):
-    """Counts how often it was read, and fails after a number of bytes."""
+    """Counts the reads, and fails after a number of bytes."""
 
     def __init__(self, content: bytes, fails_at: int | None = None) -> None:
         super().__init__(content)

@@ -42,7 +42,7 @@ OTHER = "sha256:" + "0" * 64
 
 
 def descriptors() -> int:
-    """The number of open files, without those that an earlier test left to the garbage collector."""
+    """The number of open files, except those that an earlier test left to the garbage collector."""
     gc.collect()
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
@@ -56,7 +56,7 @@ def blob() -> bytes:
 
 
 def holding(raw: bytes) -> ImageLayer:
-    """The good layer's promises over other bytes."""
+    """The good layer's descriptor with other bytes."""
     return replaced(open=lambda: io.BytesIO(raw))
 
 
@@ -152,7 +152,7 @@ def test_every_cut_and_flip_is_found(codec: str, tmp_path: Path) -> None:
 
 
 def test_damage_that_the_codec_can_not_see(tmp_path: Path) -> None:
-    """Whole gzip, whole tar, other content, and the size is right: only the digest tells."""
+    """Valid gzip, valid tar, other content of the right size: only the digest reveals it."""
     evil = archive(file(b"d/f", b"evil"))
     raw = gzip.compress(evil, mtime=0)
     lying = ImageLayer(GOOD.digest, len(raw), GZIP, GOOD.diff_id, lambda: io.BytesIO(raw))
@@ -162,7 +162,7 @@ def test_damage_that_the_codec_can_not_see(tmp_path: Path) -> None:
 
 
 def test_a_blob_that_changes_between_two_readings(tmp_path: Path) -> None:
-    """An upper layer is read first for its whiteouts: other bytes then can't take something else away."""
+    """An upper layer is read first for its whiteouts: changed bytes then can't remove another file."""
     upper = layer(archive(file(b"new", b"x" * 5000)))
     evil = gzip.compress(archive(file(b".wh.d")), mtime=0)
     evil += bytes(upper.size - len(evil))
@@ -229,7 +229,7 @@ def test_what_comes_to_be_there_meanwhile_stays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mask", [0, 0o022], ids=oct)
 def test_directories_above_are_made_for_the_owner_alone(mask: int, tmp_path: Path) -> None:
-    """CVE-2021-41103: whoever can reach a root file system can run its setuid programs."""
+    """CVE-2021-41103: a user who can reach a root file system can run its setuid programs."""
     before = os.umask(mask)
     try:
         unpack([GOOD], tmp_path / "a" / "b" / "rootfs")
@@ -243,7 +243,7 @@ def test_directories_above_are_made_for_the_owner_alone(mask: int, tmp_path: Pat
 
 
 def test_until_it_is_complete_it_is_hidden_and_for_the_owner_alone(tmp_path: Path) -> None:
-    """CVE-2025-47290: nobody else can put a link into what is being unpacked."""
+    """CVE-2025-47290: no other user can put a link into a tree that is being unpacked."""
     seen = []
 
     def looking() -> BinaryIO:
@@ -294,7 +294,7 @@ def test_a_directory_above_that_somebody_holds(tmp_path: Path, monkeypatch: pyte
 
 
 def test_another_stage_that_ends_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its name is listed, and is gone when it is looked at."""
+    """Its name is listed, and is gone when it is examined."""
     listed = os.listdir
     gone = f"{staging.PREFIX}0123456789abcdef"
     monkeypatch.setattr(os, "listdir", lambda place: [gone, *listed(place)])
@@ -318,7 +318,7 @@ def test_another_stage_that_ends_before_it_is_locked(tmp_path: Path, monkeypatch
 
 
 def test_many_at_once_on_one_destination(tmp_path: Path) -> None:
-    """One wins, the others are told so, and what is there is whole."""
+    """One process wins, the others get an error, and the destination is complete."""
     results: list[str] = []
 
     def attempt() -> None:
@@ -351,7 +351,7 @@ unpack(layers, Path({destination!r}))
 
 @pytest.fixture
 def script(tmp_path: Path) -> str:
-    """A program that unpacks two layers of 1,500 files into `store/rootfs`, and reports when it begins."""
+    """A program that unpacks two layers of 1,500 files into `store/rootfs`, and reports its start."""
     rows = []
     for number in range(2):
         raw = archive(*(file(b"d%d/%d/f%d" % (number, n % 40, n), b"x" * 700) for n in range(1500)))
@@ -369,7 +369,7 @@ def complete(root: Path) -> bool:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["kill", "Ctrl-C"])
 def test_killed_at_any_moment(number: signal.Signals, script: str, tmp_path: Path) -> None:
-    """Either it is there and complete, or it is not there; the next run succeeds and cleans up."""
+    """The result is complete or missing; the next run succeeds and cleans up."""
     store = tmp_path / "store"
     source = random.Random(number)
     outcomes = []
@@ -409,7 +409,7 @@ def test_cleaning_up_follows_no_link(tmp_path: Path) -> None:
 
 
 def test_the_tree_below_a_link_in_the_destinations_own_path_is_the_callers(tmp_path: Path) -> None:
-    """Links in the path that the caller gives are the caller's own."""
+    """The caller chose the links in the path that it gives."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     unpack([GOOD], tmp_path / "link" / "rootfs")
@@ -442,7 +442,7 @@ store.stored_rootfs(Path(sys.argv[1]), "sha256-x", make)
 
 @pytest.mark.needs("strace")
 def test_what_gets_its_name_is_on_disk(tmp_path: Path) -> None:
-    """A loss of power leaves no name for files that are not there: syncfs(2) comes before rename(2)."""
+    """After a power loss, no name exists without its files: syncfs(2) comes before rename(2)."""
     words = (
         "strace",
         "-f",
@@ -467,7 +467,7 @@ def test_what_gets_its_name_is_on_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "link", "nothing"])
 def test_a_file_takes_the_place_of_what_somebody_put_there(tmp_path: Path, kind: str) -> None:
-    """A report may lie in a project, where a sandbox made what nobody would finish to read."""
+    """A report may lie in a project, in which a sandbox has made an endless file."""
     target, mine = tmp_path / "report.json", tmp_path / "mine"
     mine.write_bytes(b"mine")
     with socket.socket(socket.AF_UNIX) as listener:
@@ -486,7 +486,7 @@ def test_a_file_takes_the_place_of_what_somebody_put_there(tmp_path: Path, kind:
 def test_a_lock_of_the_store_is_not_waited_for_without_an_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that ends is waited for."""
+    """The control: the store waits for a process that ends."""
     place, made = tmp_path / "store", []
 
     def make(directory: Path) -> dict[str, str]:

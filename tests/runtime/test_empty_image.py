@@ -1,4 +1,4 @@
-"""Images of nothing, which trials of an engine load and remove, several trials at once."""
+"""Empty images, which trials of an engine load and remove, several trials at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sandwright.engines.client import EngineClient
 
 @pytest.mark.needs("podman")
 def test_many_at_once_leave_none() -> None:
-    """Podman keeps equal images as one, and loses count of their names while some load and others remove."""
+    """Podman stores equal images once, and loses count of their names while some load and others remove."""
     purpose = f"test-{uuid.uuid4().hex[:8]}"
 
     def one(_: int) -> int:

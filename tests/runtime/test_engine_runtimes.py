@@ -1,4 +1,4 @@
-"""Features of engines alone: loaded images, a private configuration, a daemon of our own.
+"""Features of engines alone: loaded images, a private configuration, a separate daemon.
 
 Tests of engines/connect.py.
 Tests of engines/contract.py.
@@ -52,7 +52,7 @@ def _subject(tmp_path: Path, write: object) -> StartableImage:
 
 
 def test_the_archive_is_streamed() -> None:
-    """Far more than a pipe holds, written as it is read."""
+    """The archive is far larger than a pipe, and is written while it is read."""
     size = 8 << 20
 
     def write(sink: BinaryIO) -> None:
@@ -66,7 +66,7 @@ def test_the_archive_is_streamed() -> None:
 
 @pytest.mark.parametrize("fails", [False, True], ids=["the reader ends", "the reader fails"])
 def test_an_error_of_the_writer_is_raised(*, fails: bool) -> None:
-    """Also where the reader fails since it got half."""
+    """This holds even if the reader fails because it got half of the archive."""
 
     def write(sink: BinaryIO) -> None:
         sink.write(b"half")
@@ -96,7 +96,7 @@ def test_a_reader_that_stops_early_stops_the_writer() -> None:
 
 
 class Loads:
-    """An engine that notes what it loads."""
+    """An engine that records the loaded archives."""
 
     def __init__(self) -> None:
         self.loads: list[str] = []
@@ -170,7 +170,7 @@ def test_podman_without_a_runtime(host: MachineFacts) -> None:
 def test_podman_where_paths_are_long(
     host: MachineFacts, small_image: SmallImage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its state may not lie deeper than 50 bytes."""
+    """Its state may have a path of at most 50 bytes."""
     deep = tmp_path / ("deep-" * 20)
     deep.mkdir(parents=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(deep))
@@ -198,7 +198,8 @@ def test_a_docker_archive(tmp_path: Path) -> None:
 @pytest.mark.needs("docker", "dockerd")
 @pytest.mark.exclusive("docker")
 def test_what_docker_says_to_a_layer_that_it_cannot_read() -> None:
-    """As Docker 20.10 to one of zstd. Its answer is an event, after which it ends with success."""
+    """Docker 20.10 gives this answer to a layer of zstd. It is an event, after which the client ends with
+    success."""
 
     def write(sink: BinaryIO, reference: str) -> None:
         write_docker_archive(sink, reference, "linux/amd64", b"no layer" * 1000, {})
@@ -213,7 +214,7 @@ def test_what_docker_says_to_a_layer_that_it_cannot_read() -> None:
 
 @pytest.mark.parametrize("name", ["sandwright-smoke-_8aeegf2", "sandwright-smoke-8aeegf2_", "a__b", "ä", "-"])
 def test_any_directory_gives_a_daemon_a_namespace(name: str, tmp_path: Path) -> None:
-    """containerd refuses two signs in a row, and one at an end; it says so when a lease is deleted."""
+    """containerd refuses two signs in a row, and one at an end; the error appears when a lease is deleted."""
     words = _options(tmp_path / name, tmp_path, "unix:///nowhere")
     given = [words[words.index(f"--containerd-{which}") + 1] for which in ("namespace", "plugins-namespace")]
     for each in given:
@@ -274,7 +275,7 @@ def test_a_daemon_that_answers_is_taken(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_daemon_that_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fake dockerd, which complains and ends."""
+    """A fake dockerd, which prints an error and ends."""
     if os.geteuid() != 0:
         pytest.skip("only root can start a Docker daemon")
     (tmp_path / "dockerd").write_text("#!/bin/sh\necho 'no overlay here' >&2; exit 1\n")
@@ -317,7 +318,7 @@ def test_a_daemon_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ],
 )
 def test_rules_of_another_daemon_are_named(commands: str, *, closed: bool) -> None:
-    """Real rules, in a network namespace that goes with its process."""
+    """The rules are real, in a network namespace that ends with its process."""
     script = f"{commands} && iptables --list-rules"
     made = process.run("unshare", "--net", "--", "sh", "-c", script, timeout=60, check=False)
     if not made:

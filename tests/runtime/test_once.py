@@ -1,4 +1,4 @@
-"""Work that several threads ask for is done once."""
+"""Work that several threads request is done once."""
 
 from __future__ import annotations
 

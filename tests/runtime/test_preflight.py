@@ -1,4 +1,4 @@
-"""The runtimes that count as ready: only those that have started something, within their time.
+"""The runtimes that count as ready: only those that have started a program within the time limit.
 
 Tests of runtime/preflight.py.
 """
@@ -26,7 +26,7 @@ def foreign(host: MachineFacts) -> str:
 
 
 def _fake(directory: Path, name: str, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a script, which is a fake of a runtime, in front of all programs."""
+    """Put a script, a fake runtime, in front of all programs."""
     (directory / name).write_text(f"#!/bin/sh\n{script}\n")
     (directory / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(directory), prepend=os.pathsep)
@@ -111,7 +111,7 @@ def test_every_way_that_was_tried_is_told(
 def test_a_platform_that_hangs_is_passed_over(
     host: MachineFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A fake in front of the real one: its first platform hangs, as KVM does in a nested virtual machine."""
+    """A fake precedes the real one: its first platform hangs, as KVM does in a nested virtual machine."""
     real = check_runtime(RUNTIMES["runsc"], host.platform, host, NEVER)
     assert isinstance(real, ReadyRuntime), real
     script = 'case "$*" in *platform=systrap*) exec sleep 600;; esac; exec /usr/bin/runsc "$@"'

@@ -1,4 +1,4 @@
-"""The probe program: its protocol, and what its attempts answer outside of any sandbox.
+"""The probe program: its protocol, and the answers of its attempts outside of any sandbox.
 
 Tests of runtime/probe/protocol.py.
 Tests of runtime/probe/source/files.c.
@@ -69,7 +69,7 @@ def test_every_attempt_is_answered_with_the_system_s_own_word(program: Path, tmp
 
 
 def test_a_socket_of_its_own_leaves_no_file(program: Path, tmp_path: Path) -> None:
-    """/tmp may be the machine's, where nobody else would remove it."""
+    """/tmp may be the machine's, where no other process would remove it."""
     (tmp_path / "taken").touch()
     own = (attempt("own-unix", tmp_path / "socket"), attempt("own-unix", tmp_path / "taken"))
     assert _names(program, *own) == ["ok", "EADDRINUSE"]
@@ -109,7 +109,7 @@ def test_what_writes_nothing_changes_nothing(program: Path, tmp_path: Path) -> N
 
 @pytest.mark.needs("unshare")
 def test_an_ordinary_empty_file_is_no_mask(program: Path, tmp_path: Path) -> None:
-    """A mask is mounted, or the null device; so is a file that has content no mask."""
+    """A mask is a mount or the null device; a file with content is no mask."""
     for name in ("empty", "nothing", "masked", "device", "filled"):
         (tmp_path / name).write_text("content" if name == "filled" else "")
     binds = {"nothing": "masked", "/dev/null": "device", "filled": "filled"}
@@ -185,7 +185,7 @@ def test_answers_are_read_with_care(output: bytes, expected: ProbeAnswer) -> Non
     ids=["a signal", "none", "no digit", "too long"],
 )
 def test_signals_have_names(detail: str, name: str) -> None:
-    """Also those that somebody else's sandbox makes up."""
+    """This includes the signals that a third-party sandbox invents."""
     assert parse_answers(f"w 0 signal {detail}\n".encode(), 1, word="w")[0].name == name
 
 

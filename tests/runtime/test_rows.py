@@ -1,4 +1,4 @@
-"""The rows of the table, as far as they can be looked at without starting anything.
+"""The rows of the table, as far as a test can check them without a start.
 
 Tests of runtime/registry.py.
 """

@@ -1,4 +1,4 @@
-"""Real images under real runtimes: a good one passes every check, and each weakness shows as what it is.
+"""Real images under real runtimes: a good one passes every check, and each weakness fails its own check.
 
 Tests of runtime/bundles.py.
 Tests of runtime/crun.py.
@@ -42,7 +42,7 @@ P, F = Verdict.PASS, Verdict.FAIL
 
 
 def _marked(*names: str) -> list[Any]:
-    """Each runtime, marked with the program it needs."""
+    """Each runtime, marked with its program."""
     return [
         pytest.param(name, id=name, marks=pytest.mark.needs("dockerd" if name == "docker" else name))
         for name in names
@@ -51,13 +51,13 @@ def _marked(*names: str) -> list[Any]:
 
 ALL = _marked(*RUNTIMES)
 FEW = representative(ALL, "runc", "bwrap", "podman")
-"""Of bundles, of bubblewrap and of an engine: each of these three has code of its own."""
+"""One of bundles, bubblewrap, and one engine: each of these three has its own code."""
 BY_BUNDLE = _marked("runc", "crun", "runsc", "bwrap")
 
 
 @contextlib.contextmanager
 def _sessions(host: MachineFacts, stop: threading.Event) -> Iterator[Sessions]:
-    """Sessions; whatever they leave behind is a failure."""
+    """Sessions; any leftover of them is a failure."""
     with scratch_directory() as scratch, Sessions(host, scratch, stop) as opened:
         yield opened
     assert _left_of(scratch) == []
@@ -70,7 +70,7 @@ def sessions(host: MachineFacts) -> Iterator[Sessions]:
 
 
 def _left_of(scratch: Path) -> list[str]:
-    """The leftovers of a run: all its files lie in its directory, or are named or labelled after it."""
+    """The leftovers of a run: all its files lie in its directory, or have its name or label."""
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if scratch.name in line]
     files = [str(path) for path in scratch.parent.glob(f"{scratch.name}*")]
     containers = ""
@@ -152,7 +152,7 @@ def test_privileges_fail(
 def test_the_hosts_network_fails(
     name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path, listening: CanaryListener
 ) -> None:
-    """The canary listener on the host is reached, whatever else is seen."""
+    """The canary listener on the host is reached, which alone is a failure."""
     namespaces = [{"type": kind} for kind in ("mount", "pid", "ipc", "uts")]
     subject = small_image.subject(tmp_path / "bundle", linux__namespaces=namespaces)
     findings = _judge(_session(sessions, name, small_image.platform), subject, small_image, listening)
@@ -207,7 +207,7 @@ def test_an_image_without_python_runs_its_programs(
 def test_a_container_that_hangs_is_ended(
     name: str, sessions: Sessions, small_image: SmallImage, tmp_path: Path
 ) -> None:
-    """The fixture then sees that nothing of it is left: process, container, state, mount."""
+    """The fixture then checks that nothing of it is left: process, container, state, mount."""
     session = _session(sessions, name, small_image.platform)
     subject = small_image.subject(tmp_path / "bundle")
     mark = f"hangs-{uuid.uuid4().hex}"
@@ -254,7 +254,8 @@ def test_a_runtime_that_swallows_the_exit_status_fails(
     listening: CanaryListener,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A fake: runc behind a script that forgets how it ended. Preflight sees that, and so do the checks."""
+    """A fake: runc behind a script that loses its exit status. Preflight notices that, and so do the
+    checks."""
     real = process.which("runc")
     ready = check_runtime(RUNTIMES["runc"], small_image.platform, host, threading.Event())
     assert isinstance(ready, ReadyRuntime)
@@ -279,7 +280,7 @@ def test_what_bwrap_was_started_with_is_not_seen(
     listening: CanaryListener,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its control: a fake `env` that empties nothing lets what was planted through, to /proc/1/environ."""
+    """The control: with a fake `env` that clears nothing, planted variables appear in /proc/1/environ."""
     session = _session(sessions, "bwrap", small_image.platform)
     subject = small_image.subject(tmp_path / "bundle")
     assert _judge(session, subject, small_image, listening)["environment"].verdict is P

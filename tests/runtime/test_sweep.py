@@ -53,7 +53,7 @@ with scratch_directory(Path(temporary)) as scratch, Sessions(collect_host(), scr
 
 @pytest.fixture
 def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A directory for scratch directories that only this test uses. Its path and the runtime's are short."""
+    """A directory for scratch directories of this test only. Its path and the runtime's are short."""
     with tempfile.TemporaryDirectory(prefix="sw-", dir="/tmp") as name:
         Path(name).chmod(0o755)
         monkeypatch.setenv("XDG_RUNTIME_DIR", f"{name}/runtime")
@@ -102,7 +102,7 @@ def test_what_a_killed_run_has_left(
 
 
 def _in_container(mark: str, temporary: Path) -> list[int]:
-    """Processes that run the marked script; in gVisor, which the host can't look into, the sandbox."""
+    """Processes that run the marked script; in gVisor, whose processes the host can't see, the sandbox."""
     made = [each.name for each in temporary.iterdir()]
     if len(made) != 1:
         return []
@@ -118,7 +118,7 @@ def test_a_live_run_is_left_alone(host: MachineFacts, temporary: Path) -> None:
 
 
 def test_a_planted_directory_is_left_alone(host: MachineFacts, temporary: Path) -> None:
-    """A sandbox that shares the directory of temporary files can make one that looks like ours."""
+    """A sandbox that shares the temporary directory can make one that looks like ours."""
     planted = temporary / f"{PREFIX}planted"
     (planted / "runc-0/state").mkdir(parents=True)
     (planted / ".lock").write_bytes(b"")
@@ -134,7 +134,7 @@ def test_another_directory_of_that_name_is_left_alone(host: MachineFacts, tempor
     scratch.mkdir()
     record.write_bytes(said)
     other = temporary / "other"
-    other.mkdir()  # takes a number of its own, whichever the first one got again
+    other.mkdir()  # takes a new inode number, whichever the first one had
     scratch.rmdir()
     other.rename(scratch)
     if _directory_identity(scratch) != said:

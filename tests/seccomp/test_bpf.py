@@ -1,4 +1,4 @@
-"""Programs of classic BPF: what is assembled, what is refused, and what they answer."""
+"""Programs of classic BPF: assembly, refusals, and their answers."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_the_longest_program_is_taken() -> None:
 
 
 def far(distance: int, *, when: int) -> bytes:
-    """A program that jumps over `distance` instructions when the number is `when`."""
+    """A program that jumps over `distance` instructions if the number is `when`."""
     assembler = Assembler()
     target = Label()
     assembler.load(0)
@@ -213,7 +213,7 @@ def test_the_listing_shows_where_jumps_lead() -> None:
 
 @pytest.mark.parametrize(("arch", "count"), [("amd64", 258), ("arm64", 226)])
 def test_what_is_always_allowed_is_decided_by_the_number_alone(arch: Architecture, count: int) -> None:
-    """The kernel keeps such calls in a bitmap, unless finding the answer takes an argument."""
+    """The kernel caches such calls in a bitmap, unless the answer depends on an argument."""
     program = read_program(compile_profile(profile("default").expand(), arch=arch))
     audit = NATIVE[arch].audit
     assert sum(decided_by_number(program, number, audit) == ALLOW for number in range(470)) == count

@@ -1,4 +1,4 @@
-"""The answers of a profile are the same in JSON, in BPF, and as libseccomp compiles it, for every call.
+"""The answers of a profile are the same in JSON, in BPF, and in libseccomp's filter, for every call.
 
 Tests of seccomp/bpf.py.
 Tests of seccomp/oci.py.
@@ -46,7 +46,8 @@ def rendered(name: str, caps: tuple[str, ...]) -> SeccompProfile:
 def decided(
     name: str, arch: Architecture, caps: tuple[str, ...] = ()
 ) -> tuple[SeccompFilter, list[tuple[SeccompCall, SeccompDecision]]]:
-    """The model's decision on each call of a rendered profile; for all tests, as it takes a while."""
+    """The model's decision on each call of a rendered profile; computed once for all tests, as it takes a
+    while."""
     filter_ = resolve(rendered(name, caps), arch=arch, caps=caps)
     return filter_, [(call, decide(filter_, call)) for call in calls(filter_, arch=arch)]
 
@@ -66,8 +67,7 @@ def test_json_and_bpf_agree(name: str, arch: Architecture, caps: tuple[str, ...]
         assert not decision.others, call
         assert run_program(theirs, as_seen(call)) == decision.action, call
         answer = run_program(ours, as_seen(call))
-        # Engines stop the thread that calls through another ABI; bwrap is given a filter that stops the
-        # process.
+        # Engines stop the thread that calls through another ABI; bwrap gets a filter that stops the process.
         assert (KILL_THREAD if answer == KILL_PROCESS else answer) == decision.action, call
         if call.abi is NATIVE[arch]:
             said = decide_by_name(profile(name), call.name, call.arguments, caps=caps)
@@ -98,7 +98,7 @@ def newer_answer(filter_: SeccompFilter, call: SeccompCall) -> Action:
 
 
 def test_a_filter_of_ours_is_not_the_same_as_another() -> None:
-    """The comparison can fail."""
+    """The control: the comparison can fail."""
     document = rendered("default", ())
     other = read_program(compile_profile(profile("strict").expand(), arch="amd64"))
     filter_ = resolve(document, arch="amd64")

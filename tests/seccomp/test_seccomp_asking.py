@@ -1,4 +1,4 @@
-"""The profile whose refusals ask: as the plain one, but that each refusal is a question."""
+"""The profile whose refusals ask: like the plain one, except that each refusal is a question."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ def _expected(was: Action, call: SystemCall) -> Action:
 
 
 def _by_json(made: SeccompProfile) -> bytes:
-    """As an engine reads it."""
+    """The answer as an engine reads it."""
     given = load_profile_json(json.dumps(oci_json(made)), file="asking.json")
     return compile_filter(resolve(given, arch="amd64"), arch="amd64")

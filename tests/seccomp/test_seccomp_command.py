@@ -1,4 +1,4 @@
-"""One question and its answer, as `sandwright seccomp-eval` gives it."""
+"""One question and its answer by `sandwright seccomp-eval`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles of others: what is read, and what is refused and where."""
+"""Profiles of others: the accepted ones, and the refusals with their positions."""
 
 from __future__ import annotations
 
@@ -230,22 +230,22 @@ EACCES = Action(ActionKind.ERRNO, 13)
 @pytest.mark.parametrize(
     ("rules", "arguments", "expected"),
     [
-        # Of rules without arguments the first counts.
+        # The first of several rules without arguments counts.
         ([allow("socket"), {"names": ["socket"], **REFUSE}], (1,), ALLOW),
         ([{"names": ["socket"], **REFUSE}, allow("socket")], (1,), EACCES),
-        # A rule without arguments undoes earlier ones with arguments, too.
+        # A rule without arguments also cancels earlier ones with arguments.
         ([allow("socket", args=[masked(0, 1)]), {"names": ["socket"], **REFUSE}], (1,), EACCES),
         ([{"names": ["socket"], **REFUSE}, allow("socket", args=[masked(0, 1)])], (1,), EACCES),
-        # A rule with the default action is left out, so that it takes nothing back.
+        # A rule with the default action is omitted, so that it cancels nothing.
         ([{"names": ["socket"], "action": "SCMP_ACT_ERRNO"}, allow("socket")], (1,), ALLOW),
-        # Both comparisons must hold; an argument named twice makes either enough.
+        # Both comparisons must hold; if an argument is named twice, one is enough.
         ([allow("socket", args=[masked(0, 1), masked(1, 2)])], (1, 3), EPERM),
         ([allow("socket", args=[masked(0, 1), masked(1, 2)])], (1, 2), ALLOW),
         ([allow("socket", args=[masked(0, 1), masked(0, 2)])], (1,), ALLOW),
         ([allow("socket", args=[masked(0, 1, 1), masked(0, 2, 2), masked(1, 5)])], (0, 5), ALLOW),
-        # A mask of nothing compares nothing.
+        # An empty mask compares nothing.
         ([allow("socket", args=[masked(0, 1, 0)])], (7,), ALLOW),
-        # The comparison sees 64 bits, or what the mask leaves.
+        # The comparison covers 64 bits, or those of the mask.
         ([allow("socket", args=[{"index": 0, "op": "SCMP_CMP_EQ", "value": 1}])], (1 | 1 << 32,), EPERM),
         ([allow("socket", args=[masked(0, 1)])], (1 | 1 << 32,), ALLOW),
         ([allow("socket", args=[{"index": 0, "op": "SCMP_CMP_GT", "value": 40}])], (40 | 1 << 32,), ALLOW),
@@ -253,7 +253,7 @@ EACCES = Action(ActionKind.ERRNO, 13)
         ([allow("socket", args=[{"index": 0, "op": "SCMP_CMP_LE", "value": 40}])], (40,), ALLOW),
         ([allow("socket", args=[{"index": 0, "op": "SCMP_CMP_LT", "value": 40}])], (40,), EPERM),
         ([allow("socket", args=[{"index": 0, "op": "SCMP_CMP_GE", "value": 1 << 63}])], (1 << 63,), ALLOW),
-        # Names that no one knows are left out.
+        # Unknown names are left out.
         ([allow("socket", "no_such_call")], (1,), ALLOW),
     ],
 )

@@ -1,5 +1,5 @@
-"""Containers start under the shipped profiles, ordinary programs work in them, and what is refused is
-refused."""
+"""Containers start under the shipped profiles, ordinary programs work in them, and denied calls are
+denied."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def found(result: process.Result) -> dict[str, Any]:
 
 PODMAN = ("podman", "--cgroup-manager", "cgroupfs", "--runtime", "runc")
 LIMITS = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096")
-"""Podman sets these to what it finds outside, which takes a right that not every machine gives."""
+"""Podman sets these to the host's values, which takes a right that not every machine gives."""
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +241,7 @@ def test_the_work_of_a_developer_is_possible(tmp_path: Path, which: str) -> None
 
 @pytest.mark.needs("docker")
 def test_strict_needs_no_new_privileges(docker: str, files: Path) -> None:
-    """Without it runc loads the filter before it changes to the container's user, which strict refuses."""
+    """Without it runc loads the filter before it changes to the container's user, which strict denies."""
     options = ("--security-opt", engine_profile(files, "strict"))
     result = run_in_engine(["docker"], docker, [PYTHON, "/w/probe.py"], *options, files=files)
     assert not result
@@ -254,7 +254,7 @@ def test_strict_needs_no_new_privileges(docker: str, files: Path) -> None:
 @pytest.mark.needs("runsc")
 @pytest.mark.parametrize("which", NAMES)
 def test_gvisor(tmp_path: Path, files: Path, which: str) -> None:
-    """runsc says what the profile says, ENOSYS too."""
+    """runsc gives the profile's answers, including ENOSYS."""
     command = runtime_command("runsc", tmp_path / "state")
     answers = found(
         run_bundle(
@@ -269,7 +269,7 @@ def test_gvisor(tmp_path: Path, files: Path, which: str) -> None:
 
 @pytest.mark.needs("runsc")
 def test_gvisor_needs_a_rendering_of_its_own(tmp_path: Path, files: Path) -> None:
-    """With the engines' profile no thread can be made, as ENOSYS becomes EPERM."""
+    """With the engines' profile no thread can be created, because ENOSYS becomes EPERM."""
     command = runtime_command("runsc", tmp_path / "state")
     result = run_bundle(
         command, tmp_path, [PYTHON, "/w/probe.py"], oci_json(profile("default").expand()), files=files

@@ -1,5 +1,4 @@
-"""The kernel answers as the evaluator does: for our profiles, for programs at random, and for foreign
-ABIs.
+"""The kernel answers like the evaluator: for our profiles, for random programs, and for foreign ABIs.
 
 Tests of seccomp/bpf.py.
 """
@@ -38,7 +37,7 @@ pytestmark = pytest.mark.skipif(
 
 
 UNFILTERED = ("uretprobe", "uprobe")
-"""Newer kernels let these past any filter, and end a caller that is not their own trampoline."""
+"""Newer kernels exempt these from any filter, and end a caller other than their own trampoline."""
 
 
 @pytest.mark.parametrize("name", list(profiles()))
@@ -61,7 +60,8 @@ Instructions = list[Instruction]
 
 
 def random_program(choose: random.Random) -> Instructions:
-    """Loads (not of the instruction pointer), arithmetic, memory and jumps; the answer: an error to 2047."""
+    """Loads (except of the instruction pointer), arithmetic, memory and jumps; the answer is an error up to
+    2047."""
     code: Instructions = [Instruction(0x00, 0, 0, choose.getrandbits(32)), Instruction(0x02, 0, 0, 0)]
     length = choose.randrange(5, 40)
     for index in range(length):

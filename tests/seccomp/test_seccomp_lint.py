@@ -1,4 +1,4 @@
-"""Every fault the linter knows, each beside a profile that has it not.
+"""Every fault that the linter knows, each beside a profile without it.
 
 Tests of seccomp/lint_answers.py.
 """

@@ -1,4 +1,4 @@
-"""If libseccomp compiles a profile to something else than it says, `seccomp-eval` reports that it is unsure.
+"""If libseccomp's filter differs from the profile, `seccomp-eval` reports an unsure answer.
 
 Tests of seccomp/order.py.
 """
@@ -43,7 +43,8 @@ def _profile(*rules: Rule) -> str:
 
 
 def _differences(text: str, second: tuple[int, ...] = (0,)) -> dict[tuple[int, int], bool]:
-    """The first two arguments with which libseccomp's filter answers otherwise, and whether we are unsure."""
+    """The first two arguments for which libseccomp's filter answers differently, and whether we are
+    unsure."""
     document = load_profile_json(text, "p.json")
     filter_ = resolve(document, arch="amd64")
     program = compile_with_libseccomp(document, arch="amd64", optimize=1)
@@ -68,7 +69,7 @@ MISCOMPILED = {
 @pytest.mark.usefixtures("libseccomp")
 @pytest.mark.parametrize("text", MISCOMPILED.values(), ids=MISCOMPILED)
 def test_what_libseccomp_answers_otherwise_is_unsure(text: str) -> None:
-    """A libseccomp that has mended it makes no difference; ours says so all the same."""
+    """Even with a libseccomp that has fixed it, our answer is unsure."""
     assert all(_differences(text, (0, 5, (1 << 32) + 1)).values())
 
 
@@ -96,7 +97,7 @@ def test_what_is_sure_is_what_libseccomp_answers(text: str) -> None:
 
 @st.composite
 def _rules(draw: st.DrawFn) -> list[Rule]:
-    """Of one argument each: with several libseccomp 2.5.4 can take for ever."""
+    """Rules with one argument each: with several, libseccomp 2.5.4 may never finish."""
     found = []
     for _ in range(draw(st.integers(2, 3))):
         operator = draw(st.sampled_from(OPERATORS))

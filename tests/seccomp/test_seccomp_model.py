@@ -1,4 +1,4 @@
-"""The model refuses what engines would read otherwise, and the catalogue says where."""
+"""The model refuses profiles that engines would read differently, with the position in the catalogue."""
 
 from __future__ import annotations
 

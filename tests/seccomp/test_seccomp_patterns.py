@@ -1,4 +1,4 @@
-"""Patterns for "anything but" hold exactly what they should."""
+"""Patterns for "anything but" contain exactly the right values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The effect of the shipped profiles, written down: beside each refused call stands an allowed one.
+"""The effect of the shipped profiles, written by hand: beside each refused call stands an allowed one.
 
 Tests of seccomp/decide.py.
 Tests of seccomp/groups.py.
@@ -42,7 +42,7 @@ O_CREAT, O_TMPFILE = 0o100, 0o20000000
 S_IFIFO, S_IFCHR, S_IFREG, S_IFBLK, S_IFSOCK = 0x1000, 0x2000, 0x8000, 0x6000, 0xC000
 
 DECISIONS = [
-    # What everyone may, and what no one may.
+    # Calls that every profile allows, and calls that none allows.
     *[
         ("*", name, (), ALLOW)
         for name in ("read", "openat", "execve", "futex", "mmap", "wait4", "connect", "prctl")
@@ -89,7 +89,7 @@ DECISIONS = [
         for high in (0, UPPER)
     ],
     *[("*", "ioctl", (3, request), ALLOW) for request in (FICLONE, FICLONERANGE, BTRFS_DEFRAG_RANGE)],
-    # Leases, by which whoever reads a file makes others wait.
+    # Leases, with which a reader of a file makes others wait.
     ("*", "fcntl", (3, F_GETLEASE), ALLOW),
     ("*", "fcntl", (3, F_SETLEASE), EINVAL),
     ("*", "fcntl", (3, F_SETLEASE | UPPER), EINVAL),
@@ -164,7 +164,7 @@ DECISIONS = [
     ("build", "personality", (0x40000,), ALLOW),
     ("build", "personality", (0x440000,), EPERM),
     ("strict", "personality", (0,), ENOSYS),
-    # Set-user-id files: whatever lies above the mode's 16 bits, and only where a file is made.
+    # Set-user-id files: also with bits above the mode's 16, and only where a file is created.
     *[
         (name, *row)
         for name, may in (("default", EPERM), ("strict", EPERM), ("kernel-of-vm", EPERM), ("build", ALLOW))
@@ -196,15 +196,15 @@ DECISIONS = [
             ("mkdirat", (0, 0, mode), ALLOW),
         )
     ],
-    # Without one of these flags the kernel ignores the mode, which is then what the register held.
+    # Without one of these flags the kernel ignores the mode, which is then the register's old value.
     *[("*", "open", (0, flags, 0xFFFFFFFF), ALLOW) for flags in (0, 0x80000, 0x10000)],
     *[("*", "openat", (0, 0, flags, 0xFFFFFFFF), ALLOW) for flags in (0, 0x80000, O_CREAT << 32)],
-    # Directories: the kernel itself keeps neither bit in mkdir(2).
+    # Directories: the kernel itself drops both bits in mkdir(2).
     ("*", "mkdir", (0, 0o6755), ALLOW),
     *[(name, "openat2", (), ENOSYS) for name in ("default", "strict", "kernel-of-vm")],
     *[(name, "openat2", (), ALLOW) for name in ("build", "bwrap-in-container", "runsc-in-container")],
     ("*", "fchmodat2", (3, 0, 0o755), ENOSYS),
-    # What tells the profiles apart.
+    # Differences between the profiles.
     *[(name, "ptrace", (), EPERM) for name in ("default", "strict", "bwrap-in-container")],
     *[(name, "ptrace", (), ALLOW) for name in ("build", "runsc-in-container")],
     *[

@@ -1,4 +1,4 @@
-"""Profiles that nobody would write: JSON, BPF and libseccomp still say the same."""
+"""Improbable profiles: JSON, BPF and libseccomp still agree."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def loaded(data: dict[str, Any]) -> SeccompProfile:
 
 
 def probes() -> list[SeccompCall]:
-    """Calls of all kinds, with arguments near the values that rules are made of."""
+    """Calls of all kinds, with arguments near the values in the rules."""
     numbers_of = {abi: [numbers(abi)[name] for name in NAMES if name in numbers(abi)] for abi in Abi}
     some = [0, 1, 3, 0x10000001, 0xFFFFFFFF, 1 << 32, (1 << 32) + 1, 1 << 63]
     few = [0, 2, 8, (1 << 64) - 1]
@@ -124,9 +124,9 @@ def test_json_and_bpf_agree(data: dict[str, Any]) -> None:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 def test_libseccomp_agrees_about_equality(data: dict[str, Any]) -> None:
-    """Conflicts included: which of two overlapping rules counts, and what is refused altogether.
+    """This includes conflicts: the winner of two overlapping rules, and profiles that are refused.
 
-    On 64 bits: in its filters for 32 bits libseccomp 2.5.4 loses a rule now and then.
+    On 64 bits: in its filters for 32 bits libseccomp 2.5.4 sometimes loses a rule.
     """
     document = loaded(data)
     filter_ = resolve(document, arch="amd64")
@@ -149,7 +149,7 @@ def test_libseccomp_agrees_about_equality(data: dict[str, Any]) -> None:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 def test_libseccomp_agrees_about_every_operator(data: dict[str, Any]) -> None:
-    """One rule only: of several that compare by order, libseccomp 2.5.4 merges some wrongly."""
+    """Profiles have one rule only: libseccomp 2.5.4 merges some rules with order comparisons wrongly."""
     document = loaded(data)
     program = compile_with_libseccomp(document, arch="amd64", optimize=1)
     filter_ = resolve(document, arch="amd64")
@@ -170,7 +170,7 @@ def comparisons(draw: st.DrawFn) -> ArgumentComparison:
 
 @st.composite
 def own_profiles(draw: st.DrawFn) -> CatalogueProfile:
-    """Profiles of our own model, of those that can be built."""
+    """Valid profiles of our own model."""
     groups = {}
     for name in ("socket", "openat"):
         rules = []
@@ -212,7 +212,7 @@ def test_what_the_model_can_say_comes_out_the_same_everywhere(own: CatalogueProf
 @given(st.text(max_size=30), st.sampled_from(["default", "strict"]))
 @settings(max_examples=examples(25), deadline=None)
 def test_no_text_can_add_a_rule(reason: str, name: str) -> None:
-    """A reason reaches the artifact as a comment and nothing else."""
+    """A reason reaches the artifact as a comment, and as nothing else."""
     base = profile(name)
     groups = {
         key: SyscallGroup(key, reason, one.syscalls, one.rules, one.refusal)

@@ -1,5 +1,4 @@
-"""Our default lets through nothing that the engines' own profiles refuse. Theirs are read from the engines
-here."""
+"""Our default permits nothing that the engines' own profiles deny. Theirs are read from the engines here."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ CAPS = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_NICE", "CAP_SYS_PTRACE", "CA
 
 
 def looser(theirs: SeccompFilter, caps: tuple[str, ...], arch: Architecture) -> set[str]:
-    """The calls that our default lets through and theirs does not, for some arguments."""
+    """The calls that our default permits and theirs denies, for some arguments."""
     ours = resolve(
         load_profile_json(json_text(oci_json(profile("default").expand(caps=caps))), "ours"), arch=arch
     )
@@ -40,8 +39,7 @@ def looser(theirs: SeccompFilter, caps: tuple[str, ...], arch: Architecture) -> 
 
 
 def as_the_kernel_sees(call: SeccompCall) -> SeccompCall:
-    """Ours compares the lower halves of int arguments, theirs more: what counts is what the kernel then
-    does."""
+    """Ours compares the lower halves of int arguments, theirs more: the kernel's behaviour then counts."""
     if call.name not in int_arguments():
         return call
     first, second, third, fourth, fifth, sixth = (value & 0xFFFFFFFF for value in call.arguments)
@@ -49,7 +47,7 @@ def as_the_kernel_sees(call: SeccompCall) -> SeccompCall:
 
 
 def tighter(theirs: SeccompFilter, arch: Architecture) -> set[str]:
-    """The calls that theirs lets through and ours does not, for some arguments."""
+    """The calls that theirs permits and ours denies, for some arguments."""
     ours = resolve(load_profile_json(json_text(oci_json(profile("default").expand())), "ours"), arch=arch)
     return {
         call.name
@@ -76,7 +74,7 @@ def test_podman(caps: tuple[str, ...], arch: Architecture) -> None:
 @pytest.mark.parametrize("arch", ["amd64", "arm64"])
 @pytest.mark.parametrize("caps", [(), CAPS], ids=["none", "some"])
 def test_podmans_profile_means_what_libseccomp_makes_of_it(caps: tuple[str, ...], arch: Architecture) -> None:
-    """All of its architectures: 32 bits, x32, and calls through socketcall."""
+    """This covers all of its architectures: 32 bits, x32, and calls through socketcall."""
     document = load_profile_json(PODMAN.read_bytes(), str(PODMAN))
     filter_ = resolve(document, arch=arch, caps=caps)
     program = compile_with_libseccomp(document, arch=arch, caps=caps)
@@ -109,7 +107,7 @@ def docker_seccomp(label: str, *options: str) -> tuple[dict[str, Any], tuple[str
 
 
 def _bundle_config(identity: str) -> Path:
-    """Below /run; or beside the socket, for the daemon that the tests start where none answers."""
+    """Below /run, or beside the socket, for the daemon that the tests start if none answers."""
     private = Path(os.environ.get("DOCKER_HOST", "").removeprefix("unix://")).parent / "exec"
     until = time.monotonic() + 20
     while time.monotonic() < until:

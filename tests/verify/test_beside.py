@@ -1,4 +1,4 @@
-"""The witness beside a sandbox that runs elsewhere, with a real listener that hears whoever comes first."""
+"""The witness for a sandbox on another machine, with a real listener that hears its first client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OK, REFUSED = ProbeAnswer("ok"), ProbeAnswer("errno", "EPERM")
 
 
 class Listener:
-    """Hears the first who comes. `deaf` never hears its control, `gone` can't be tried."""
+    """Hears its first client. `deaf` never hears its control, `gone` can't be tried."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))

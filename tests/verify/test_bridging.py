@@ -1,4 +1,4 @@
-"""The questions to a running sandbox, and the verdict on one that doesn't answer."""
+"""Questions to a running sandbox, and the verdict if it doesn't answer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_why_there_is_no_answer(tmp_path: Path, script: str, why: str) -> None:
 
 
 def test_what_was_answered_stays(tmp_path: Path) -> None:
-    """Of the other attempts only it is said why they were not."""
+    """Each other attempt only gets the reason for the missing answer."""
     with _talking(
         _sandbox(tmp_path, 'read word rest; echo "$word 0 ok 61"; echo cut off >&2; exit 1')
     ) as talk:
@@ -53,7 +53,7 @@ def test_what_was_answered_stays(tmp_path: Path) -> None:
 
 
 def test_evidence_and_summary_say_why(tmp_path: Path) -> None:
-    """Once, however many attempts were not answered."""
+    """The reason is given once, however many attempts had no answer."""
     probe = Probe("x/y", Family.FILES, "about", (step("works", "echo", "a"),), (step("works", "echo", "b"),))
     batch = _sandbox(tmp_path, "echo why not >&2; exit 125").attempt([each.attempt for each in probe.asked])
     outcome = judge(probe, "bwrap", batch.answers)

@@ -1,4 +1,4 @@
-"""The listener that must not be reached, and the variables that are looked for inside."""
+"""The listener that must not be reached, and the variables that are searched for inside."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_listens_on_loopback_only_and_not_for_longer() -> None:
 
 
 def test_variables_that_starters_go_by_stay(tmp_path: Path) -> None:
-    """Without root Podman starts nothing for a USER that has no ranges of ids."""
+    """Without root, Podman starts nothing for a USER without ranges of ids."""
     policy = resolver("schema: 1\nmethod: bwrap\n", tmp_path / "p")(())
     assert {"USER", "HOME", "PATH", "LOGNAME"} <= {*policy.environment.passed}
     assert {"USER", "HOME", "PATH", "LOGNAME"} & {*canaries(policy).passed} == {"LOGNAME"}

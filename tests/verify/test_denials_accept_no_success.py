@@ -1,4 +1,4 @@
-"""No expectation of a denial accepts that the attempt works.
+"""No expectation of a denial is met by a successful attempt.
 
 Tests of verify/expected.py.
 """
@@ -22,7 +22,7 @@ WORKS = frozenset((
     *("personality.ask", "family.six", "net.socket", "net.own"),
     *("unix.own", "unix.own.temporary", "unix.own.abstract"),
 ))  # fmt: skip
-"""Claims that something works."""
+"""Claims that an attempt works."""
 
 VALUE = {
     "hidden.list": "the names that are listed are none",
@@ -45,7 +45,7 @@ VALUE = {
     "secret.nowhere": "the search finds nothing",
     "limit.core": "the limit that is read is 0",
 }
-"""Claims that are shown by what an attempt finds, with what that is."""
+"""Claims that an attempt proves by a value, with a description of the value."""
 
 
 def _accepts(method: str) -> list[str]:

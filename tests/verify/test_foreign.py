@@ -1,4 +1,4 @@
-"""Anybody's sandbox command is proved, and commands that lie are found out.
+"""Any sandbox command can be proved, and false answers of one are detected.
 
 Tests of verify/foreign/answers.py.
 Tests of verify/foreign/prove.py.
@@ -36,7 +36,7 @@ def verdicts(report: PolicyReport) -> dict[str, Verdict]:
 
 
 def script(tmp_path: Path, text: str) -> str:
-    """A command of ours that takes another one's words."""
+    """A command of ours that accepts another one's words."""
     path = tmp_path / "subject.py"
     path.write_text(f"import os, subprocess, sys\n{text}\n")
     return f"{sys.executable} -u {path}"
@@ -48,12 +48,12 @@ def test_bubblewrap_by_hand_keeps_what_it_promises_but_for_what_was_seen_of_it_b
     found = verdicts(report)
     red = {name for name, each in found.items() if each in (Verdict.FAIL, Verdict.INCONCLUSIVE)}
     seen = {"links/move-parent", "links/exchange"}  # a mount moves with a directory above it
-    seen |= {"links/move-file"}  # nothing keeps a file where a denied name needs a directory
+    seen |= {"links/move-file"}  # nothing protects a file where a denied name needs a directory
     seen |= {"processes/kernel-settings"} if os.geteuid() == 0 else set()  # /proc/sys is root's
     assert red == seen
     assert found["lifecycle/starts"] is Verdict.PASS
     assert found["syscalls/keyctl"] is Verdict.NOT_PROMISED
-    # Some probes need what only root has, such as a process of another user.
+    # Some probes need root, for example for a process of another user.
     assert sum(each is Verdict.PASS for each in found.values()) > (35 if os.geteuid() == 0 else 30)
     assert [each for each in report.faults(named=report.methods) if "not-promised" in each] == []
 
@@ -98,7 +98,7 @@ def test_a_command_that_runs_the_probe_outside_is_found_out(tmp_path: Path) -> N
     found = verdicts(report)
     for probe in ("files/read-only", "processes/inside", "network/host-loopback"):
         assert found[probe] is Verdict.FAIL
-    if os.geteuid() == 0:  # what would change this host was not attempted
+    if os.geteuid() == 0:  # attempts that would change this host were not made
         assert found["processes/host-name"] is Verdict.SKIPPED
         assert found["processes/mount"] is Verdict.SKIPPED
     assert Path("/proc/sys/kernel/hostname").read_text() == name
@@ -125,7 +125,7 @@ def test_a_command_that_hangs_is_ended_with_what_it_left_in_a_session_of_its_own
 def test_what_is_started_while_the_rest_is_ended_is_ended_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stand-in for the listing shows one of two at first, as where the other is started meanwhile."""
+    """At first, a stand-in for the listing shows one of two, as if the other were started meanwhile."""
     subject = sandbox(tmp_path, "")
     listed = SubjectSandbox.processes
     started = [process.start("sleep", "4711", env=subject.environment, cwd="/") for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Ports that a proof exposes while another program has those of the policy."""
+"""Ports that a proof exposes while another program uses those of the policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`verify` proves what `apply` holds back: its probes fail without a row, and without their controls.
+"""`verify` proves that `apply` holds changes back: its probes fail without a row, and without their controls.
 
 Tests of verify/held_back.py.
 """

@@ -1,4 +1,5 @@
-"""The number of the process that a sandbox must not see is free inside, whatever numbers the host is at."""
+"""The number of the process that a sandbox must not see is unused inside, however high the host's numbers
+are."""
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ from sandwright import process
 from sandwright.verify.host_process import MOST_INSIDE, host_process
 
 FIRST_NUMBERS = ("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc")
-"""As in a container that was just started: this process has number 1, what it starts the next ones."""
+"""The numbers of a new container: this process has number 1, and its children the next ones."""
 
 OWN_SCRATCH = ("sh", "-c", 'mount -t tmpfs none /var/tmp && exec "$@"', "sh")
-"""Root's directory there is on the host, and can't be this user's."""
+"""Root's directory there is on the host, and can't belong to this user."""
 
 PROOF = """
 import sys

@@ -60,7 +60,7 @@ def test_a_denial_without_a_control_proves_nothing() -> None:
     ],
 )
 def test_kernel_memory(answer: ProbeAnswer, verdict: Verdict) -> None:
-    """On a host that has /proc/kcore, unlike many containers."""
+    """The host has /proc/kcore, unlike many containers."""
     answers = (OK, answer, ProbeAnswer("errno", "ENOENT"))
     assert judge(kernel_memory(has_core=True), "bwrap", answers).verdict is verdict
 
@@ -156,7 +156,7 @@ def test_what_is_expected(claim: str, method: str, answers: tuple[str, ...]) -> 
 
 @pytest.mark.parametrize("claim", list(claims()))
 def test_where_a_method_s_answer_is_another_a_reason_is_given(claim: str) -> None:
-    common = expected(claim, "noop")  # which has no answers of its own
+    common = expected(claim, "noop")  # it has no answers of its own
     assert common.answers
     for method in ("bwrap", "oci", "gvisor", "docker", "podman", "seatbelt"):
         one = expected(claim, method)

@@ -2,7 +2,7 @@
 
 Tests of verify/requests.py.
 Tests of verify/signed_requests.py.
-Tests of evaluate/explain/haproxy.py: what a rule too many would let through.
+Tests of evaluate/explain/haproxy.py: the effect of a superfluous rule.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`verify` tries sandwright's own state and installation, and is red for a method that forgets them.
+"""`verify` tries sandwright's own state and installation, and fails for a method that does not protect them.
 
 Tests of verify/catalogue/reserved.py.
 """
@@ -42,7 +42,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _forgetful(why: str) -> Weaken:
-    """A renderer that knows nothing of reserved rules."""
+    """A renderer without reserved rules."""
 
     def render(subject: ProofSubject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
         policy, files = subject.policy, subject.policy.filesystem

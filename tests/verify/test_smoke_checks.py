@@ -1,4 +1,4 @@
-"""The judgement on what was seen: for each check, evidence that passes, and evidence that must not."""
+"""The judgement of evidence: for each check, evidence that passes, and evidence that must fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading what an image printed: only lines of this start count, and nothing in them can hurt."""
+"""Reading an image's output: only lines of this start count, and their content does no harm."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_lines_that_do_not_count(line: str) -> None:
 
 
 def test_the_first_word_on_an_attempt_stands() -> None:
-    """A program of the image that prints such a line later, by luck or malice, changes nothing."""
+    """A later line from a program of the image, by accident or malice, changes nothing."""
     text = f"{WORD} ('root', {{'/': 'done'}})\n{WORD} ('root', {{'/': 'EROFS'}})\n"
     assert read_evidence(_ended(text), WORD).attempts == {"root": {"/": "done"}}
 

@@ -1,4 +1,4 @@
-"""Results of earlier runs stay in the report for as long as they hold."""
+"""Results of earlier runs stay in the report while they are valid."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 def report(world: World, *rows: str, verdict: Verdict = Verdict.PASS) -> ImageReport:
-    """A report of rows that are written `image platform runtime`."""
+    """A report with rows of the form `image platform runtime`."""
     built = world.build()
     made, subjects = [], {}
     for words in rows:

@@ -1,4 +1,4 @@
-"""Reports: what is green, and what JSON, JUnit and the table make of it.
+"""Reports: passing results, and their form in JSON, JUnit and the table.
 
 Tests of verify/smoke/report.py.
 """

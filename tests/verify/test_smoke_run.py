@@ -1,4 +1,4 @@
-"""Whole smoke runs: images in layouts, definitions that say what to run, and a report of every pair.
+"""Whole smoke runs: images in layouts, definitions with commands, and a report of every pair.
 
 Tests of verify/smoke/attempts.py.
 Tests of verify/smoke/run.py.
@@ -59,7 +59,7 @@ def target(small_image: SmallImage, tmp_path: Path) -> SmokeTarget:
 
 
 class Watching:
-    """Progress that remembers what began."""
+    """Progress that records its steps."""
 
     def __init__(self) -> None:
         self.steps: list[str] = []
@@ -124,7 +124,7 @@ def test_what_has_not_changed_is_not_started_again(target: SmokeTarget, tmp_path
 
 @pytest.mark.needs(RUNTIME, "bwrap")
 def test_without_a_whole_row_nothing_of_an_image_is_taken_over(target: SmokeTarget, tmp_path: Path) -> None:
-    """Else what hangs on the image alone would be shown by no row."""
+    """Otherwise no row would contain the facts of the image alone."""
     names = [RUNTIME, "bwrap"]
     first = smoke_images([target], output=tmp_path / "out", runtimes=names, limit=120)
     rest = replace(first, rows=(_row(first, "bwrap"),))

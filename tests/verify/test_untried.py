@@ -28,7 +28,7 @@ BROKEN = ("hangs", "not-started", "not-denied")
 
 
 class _Found:
-    """A method whose preflight finds what a test says."""
+    """A method whose preflight gives the test's finding."""
 
     def __init__(self, name: str, code: Code) -> None:
         self.found = Preflight(name, code, "the reason", "the way out")
@@ -105,7 +105,7 @@ def test_gvisor_in_a_container_of_an_engine_that_is_not_there(name: str, engine:
 
 
 def test_a_finding_has_no_truth_value_of_its_own() -> None:
-    """`if found` would then be no question whether something was found."""
+    """Otherwise `if found` would not ask whether there is a finding."""
     assert all(Preflight("x", code) for code in CODES)
     assert [code for code in CODES if Preflight("x", code).ready] == ["ready"]
 
@@ -116,7 +116,7 @@ def test_asking_for_what_is_no_method() -> None:
 
 
 def test_what_runs_elsewhere_is_not_proved_unasked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Neither without a way for the project, nor with a network; the control: both are asked for at all."""
+    """It is skipped without a repository for the project, and with a network; otherwise it is proved."""
     variable = registry.properties("kubernetes").copies_project
     backend = type(registry.backend("kubernetes"))
     monkeypatch.setattr(backend, "preflight", lambda *_: Preflight("kubernetes", "ready"))
@@ -142,7 +142,7 @@ def _skipped(text: str, project: Path) -> str:
 def test_a_signal_ends_the_proof_of_one_method(
     asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Python gives signals to the main thread, and would wait for others until their proofs have ended."""
+    """Python delivers signals to the main thread, which would otherwise wait for the other proofs."""
     seen = []
 
     def proved(_: object, method: str, *__: object) -> MethodProof:

@@ -39,7 +39,7 @@ PLACES = [_verify, _image_checks]
 def test_a_bus(
     place: Callable[[], AbstractContextManager[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is the user's own."""
+    """The bus is the user's own."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "bus"))

@@ -1,4 +1,4 @@
-"""Variables that an image sets are the image's: they say nothing of the host's."""
+"""Variables that an image sets belong to the image: they prove nothing about the host's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report's page: what it says, that it obeys nobody's text, and that its colours can be read."""
+"""The report's page: its content, its quoting of foreign text, and the contrast of its colours."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _report(*outcomes: ProbeOutcome) -> PolicyReport:
 
 
 class _Page(HTMLParser):
-    """Elements with their attributes, and the text of all that is neither style nor script."""
+    """Elements with their attributes, and all text outside style and script."""
 
     def __init__(self, html: bytes) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ def test_contrast_is_that_of_aa(theme: str) -> None:
 
 
 def test_every_colour_is_one_of_those() -> None:
-    """No rule has a colour of its own, and nothing is made paler, which the contrasts would not know of."""
+    """No rule has another colour, and nothing is made paler, which the contrasts would not include."""
     rules = re.sub(r"--[a-z-]+: #[0-9a-f]{6};", "", _SHEET)
     assert re.findall(r"#[0-9a-f]{3,8}\b|rgba?\(|hsla?\(|opacity: (?!1)", rules) == []
 

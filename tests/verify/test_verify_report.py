@@ -1,4 +1,4 @@
-"""The report: what makes it red, and its forms. And the command, from end to end.
+"""The report: the reasons for a failure, and its forms. And the command, from end to end.
 
 Tests of verify/junit.py.
 Tests of verify/prove.py.

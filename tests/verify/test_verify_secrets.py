@@ -1,6 +1,6 @@
-"""The two-token proof and that of cloud accounts: red where something is given away.
+"""The two-token proof and that of cloud accounts: they fail if a secret is accessible.
 
-That they are green for each method is held by the tests that prove all of it.
+The tests of complete proofs show that they pass for each method.
 
 Tests of verify/cloud.py.
 """
@@ -50,13 +50,13 @@ def secrets(tmp_path: Path) -> Callable[..., list[ProbeOutcome]]:
 
 
 def _red(found: Sequence[ProbeOutcome]) -> dict[str, str]:
-    """The outcomes that are not green, with their evidence; all of them must have been judged."""
+    """The outcomes that do not pass, with their evidence; all of them must have been judged."""
     assert {each.probe for each in found} == ALL
     return {each.probe: each.evidence for each in found if each.verdict is not Verdict.PASS}
 
 
 def _bound_writable(name: str) -> Weaken:
-    """bwrap is given something of the planted home writable."""
+    """bwrap gets a part of the planted home as writable."""
 
     def weaken(subject: ProofSubject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
         path = f"{subject.fixture.root}/home/{name}\0".encode()
@@ -70,7 +70,7 @@ def _bound_writable(name: str) -> Weaken:
 
 
 def _not_hidden(name: str) -> Weaken:
-    """bwrap hides one account less."""
+    """bwrap hides one account fewer."""
 
     def weaken(subject: ProofSubject, artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
         path = f"{subject.fixture.root}/home/{name}\0".encode()
@@ -81,14 +81,14 @@ def _not_hidden(name: str) -> Weaken:
 
 
 def _where_there(artifacts: tuple[Artifact, ...], name: str, old: bytes, new: bytes) -> tuple[Artifact, ...]:
-    """The same artifacts in sandboxes that lack what is taken away: each proof has several."""
+    """The same artifacts in sandboxes without the removed restriction: each proof has several."""
     if not any(each.name == name and old in each.content for each in artifacts):
         return artifacts
     return replaced(artifacts, name, lambda content: content.replace(old, new))
 
 
 def _writing(path: str) -> Weaken:
-    """bubblewrap is started when token B has been written to a file."""
+    """bubblewrap starts after token B was written to a file."""
     writing = f'write_file(AT_FDCWD, {path}, getenv("{SOURCE}"), strlen(getenv("{SOURCE}")), 0644);'
     starting = "execute(all.at);"
     return launcher(
@@ -145,7 +145,7 @@ def test_a_variable_in_the_bundle(secrets: Callable[..., list[ProbeOutcome]]) ->
 
 @pytest.mark.needs("docker", "cc")
 def test_what_docker_is_told(secrets: Callable[..., list[ProbeOutcome]]) -> None:
-    """A label is an argument of its client, and what it tells of the container."""
+    """A label is an argument of its client, and part of its description of the container."""
     named = 'strv_push(&words, xasprintf("--name=%s", run->name));'
     told = f'strv_push(&words, xasprintf("--label=token=%s", getenv("{SOURCE}")));'
     change = launcher("engine_words.c", named, f"{named}\n    {told}")
@@ -158,7 +158,7 @@ def test_what_docker_is_told(secrets: Callable[..., list[ProbeOutcome]]) -> None
 
 @pytest.mark.needs("bwrap", "cc")
 def test_a_policy_with_shims_of_its_own(secrets: Callable[..., list[ProbeOutcome]]) -> None:
-    """None of its programs is run and none of its secrets is read: stand-ins take their place."""
+    """None of its programs is run and none of its secrets is read: stand-ins replace them."""
     shims = "credentials: {shims: {deploy-it: {secrets: {DEPLOY_KEY: '${NOT_SET_HERE}'}, allow: ['now']}}}\n"
     found = secrets("bwrap", None, POLICY + shims)
     assert _red(found) == {}
@@ -176,7 +176,7 @@ def test_a_policy_whose_sandbox_reaches_no_bridge(secrets: Callable[..., list[Pr
 
 @pytest.mark.needs("bwrap", "cc")
 def test_no_token_is_in_a_report(secrets: Callable[..., list[ProbeOutcome]]) -> None:
-    """Not of a proof in which one was found, either."""
+    """This includes the report of a proof that found one."""
     found = tuple(secrets("bwrap", VARIABLE_PASSED))
     report = PolicyReport("sandbox.yaml", ("bwrap",), found, (), "2026-01-01T00:00:00+00:00", 1.0, "here")
     for text in (encode_report(report), junit(report), page(report, ())):

@@ -1,4 +1,4 @@
-"""Probes can fail: one restriction taken away from bubblewrap's artifacts turns exactly its probes red.
+"""Probes can fail: without one restriction of bubblewrap's artifacts, exactly its probes fail.
 
 Tests of verify/catalogue/__init__.py: each restriction that is removed turns its probes red.
 Tests of verify/catalogue/files.py.
@@ -65,7 +65,7 @@ OPENED = POLICY.replace("deny: [", "deny: [$PROJECT/closed, ").replace(
 def test_the_way_to_what_is_open_in_a_denied_directory_is_no_leak(
     prove_with: Prove, tmp_path: Path, beside: list[str]
 ) -> None:
-    """As under `~/.local/state/sandwright`, where an agent's state is open, and perhaps alone."""
+    """An example is `~/.local/state/sandwright`, in which only an agent's state may be open."""
     closed = tmp_path / "project/closed"
     for each in ("a/own", "b"):
         (closed / each).mkdir(parents=True)
@@ -84,7 +84,7 @@ _DENIED = several(without_words("--tmpfs", "{read}/denied"), without_words("--re
 _START = "    execute(all.at);\n"
 
 Granted = tuple[str, ...]
-"""Calls that the filter lets through."""
+"""Calls that the filter permits."""
 
 CHANGES: dict[str, tuple[Weaken | Granted, str]] = {
     # files
@@ -222,7 +222,7 @@ ONLY_ROOT = {"processes/kernel-settings"}
 
 
 ALONE = {"dropped capabilities", "the namespace of processes", "the private temporary directory"}
-"""The edits that change the place of other probes, too."""
+"""The edits that also change the setting of other probes."""
 
 
 def _less(names: Iterable[str]) -> Weaken:
@@ -235,7 +235,7 @@ def _less(names: Iterable[str]) -> Weaken:
 @pytest.mark.parametrize("names", together(CHANGES, ALONE), ids=group_id)
 def test_restrictions_less_turn_exactly_their_probes_red(names: list[str], prove_with: Prove) -> None:
     found, red = set(prove_with("bwrap", POLICY, _less(names))), probes(CHANGES, names)
-    if "files/temporary" in red:  # a daemon of the host may listen there, as that of these tests does
+    if "files/temporary" in red:  # a daemon of the host may listen there, like that of these tests
         found = {each for each in found if not each.startswith("files/deny: /tmp/")}
     assert found == red - (set() if os.geteuid() == 0 else ONLY_ROOT)
 
@@ -261,7 +261,7 @@ def test_ports_that_lead_elsewhere_or_nowhere_are_red(change: Weaken, red: str, 
 
 
 def test_without_a_network_of_its_own(prove_with: Prove) -> None:
-    """With Unix sockets of its own it would not start."""
+    """With its own Unix sockets it would not start."""
     policy = POLICY.replace("{mode: none}", "{mode: none, own_sockets: false}")
     assert set(prove_with("bwrap", policy, without_words("--unshare-net"))) == {
         *("network/host-address", "network/host-loopback", "network/interfaces", "network/outside"),
@@ -297,7 +297,7 @@ RUNS: dict[str, tuple[Weaken, str]] = {
 }  # fmt: skip
 
 UNWATCHED = {"lifecycle/denied-later"}
-"""The probes that are red without the watch, which would start nothing that is weakened."""
+"""The probes that fail without the watch, which would start nothing weakened."""
 
 
 @pytest.mark.parametrize(("change", "red"), RUNS.values(), ids=RUNS)

@@ -58,7 +58,7 @@ def _without_users(_: ProofSubject, config: dict[str, Any]) -> None:
 
 
 def _in_the_hosts(kind: str) -> Weaken:
-    """Without a namespace that the kernel lets be mounted only by the namespace of users that owns it."""
+    """Remove a namespace, and the user namespace: the kernel lets only the owning one mount its files."""
     return several(configuration(_without_users), _without_namespace(kind))
 
 
@@ -138,7 +138,8 @@ ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="without root, fewer probes 
 
 @pytest.fixture
 def bystander() -> Iterator[None]:
-    """A process of the host without rights that has its root directory open: for who sees the host's."""
+    """A process of the host without rights that has its root directory open, for a sandbox that sees the
+    host's."""
     without = ("--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all")
     with process.start("setpriv", *without, "sh", "-c", "exec 9</; echo up; exec sleep 600") as running:
         assert running.stdout is not None
@@ -175,7 +176,7 @@ def test_a_denied_name_that_is_not_watched(tmp_path: Path) -> None:
 @pytest.mark.needs("runc", "cc")
 @pytest.mark.parametrize("weakened", [False, True])
 def test_an_empty_file_of_the_image_is_not_taken_for_its_mask(weakened: bool, prove_with: Prove) -> None:
-    """The root that `verify` makes has an empty one there."""
+    """The root that `verify` makes has an empty file there."""
     policy = POLICY.replace("{write: [$PROJECT]}", "{write: [$PROJECT], deny: [/etc/machine-id]}")
     unmasked = configuration(lambda _, config: config["linux"]["maskedPaths"].remove("/etc/machine-id"))
     assert set(prove_with("oci", policy, unmasked if weakened else None)) == (
@@ -186,7 +187,7 @@ def test_an_empty_file_of_the_image_is_not_taken_for_its_mask(weakened: bool, pr
 @ROOT
 @pytest.mark.needs("runc", "cc")
 def test_a_denied_tmp_has_the_flags_of_the_runtime() -> None:
-    """runc hides a directory in which nothing is mounted by an empty read-only file system of its own."""
+    """runc covers a directory without a mount by its own empty read-only file system."""
     policy = POLICY.replace("{write: [$PROJECT]}", "{write: [$PROJECT], deny: [/tmp]}")
     with tempfile.TemporaryDirectory(prefix="sandwright-test-", dir="/var/tmp") as base:
         assert red("oci", policy, Path(base, "project"), None, runs=False) == {}
@@ -213,7 +214,7 @@ def test_restrictions_less_of_gvisor(names: list[str], prove_with: Prove) -> Non
 
 
 def _appended(rule: str) -> Weaken:
-    """One rule more at the end of the Seatbelt profile, where the newest decides."""
+    """An additional rule at the end of the Seatbelt profile, where the last one decides."""
 
     def weaken(subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
         text = rule.format(read=f"/private{subject.fixture.read}", write=f"/private{subject.fixture.write}")
@@ -246,7 +247,7 @@ PROFILE: dict[str, tuple[Weaken, str]] = {
     ),
 }  # fmt: skip
 _NOT_HELD = "links/git: not held"
-"""That a link is moved into a Git directory."""
+"""The claim that a link is moved into a Git directory."""
 
 
 @pytest.mark.parametrize("policy", [PLAIN, "extends: [strict]\n"] if THOROUGH else [PLAIN])
@@ -263,7 +264,7 @@ def test_a_home_below_the_link_at_macos_root_is_simulated(
     """`/home` is a link on macOS, and a directory here."""
     monkeypatch.setenv("HOME", "/home/nobody")
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path))  # nothing is made there
+        monkeypatch.setenv(name, str(tmp_path))  # nothing is created there
     monkeypatch.setattr(user_dirs, "keys", lambda: str(tmp_path / "keys"))
     proof = simulate(resolver(PLAIN, tmp_path / "project"), "seatbelt")
     assert {each.probe for each in proof.outcomes if each.verdict is not Verdict.PASS} == {_NOT_HELD}
@@ -278,7 +279,7 @@ def test_rules_more_of_a_profile(names: list[str], tmp_path: Path) -> None:
 
 
 def _argument(old: str, *new: str) -> Weaken:
-    """Other options of `docker run` in the place of one."""
+    """Replace an option of `docker run` by others."""
 
     def change(_: ProofSubject, whole: LaunchPlan) -> LaunchPlan:
         changed = [word for each in whole.engine.options for word in (new if each == old else (each,))]
@@ -304,7 +305,7 @@ ENGINE: dict[str, tuple[Weaken, str]] = {
 @pytest.mark.needs("docker", "cc")
 @pytest.mark.parametrize("names", together(ENGINE), ids=group_id)
 def test_options_less_of_an_engine(names: list[str], prove_with: Prove) -> None:
-    """The engine may turn further probes red, but only in the same families and in `processes`."""
+    """The engine may make further probes fail, but only in the same families and in `processes`."""
     red = probes(ENGINE, names)
     found = set(prove_with("docker", PLAIN, several(*(ENGINE[name][0] for name in names))))
     assert red <= found

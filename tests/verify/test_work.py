@@ -1,4 +1,4 @@
-"""Probes of usefulness: what turns one red, the shipped ones' form, and some with real programs.
+"""Probes of usefulness: the causes of a failure, the form of the shipped ones, and some with real programs.
 
 Tests of verify/work/project.py.
 """
@@ -193,7 +193,7 @@ accept_gaps:
 
 
 def _under_landlock(probe: WorkProbe, without: str = "none") -> ProbeOutcome:
-    """With a policy from which each setting that has the words `without` is left out."""
+    """Run the probe with a policy that omits each setting with the word `without`."""
 
     def resolve(project: Path, settings: Sequence[str]) -> ResolvedPolicy:
         own = layer(LANDLOCK, file=str(project / "sandbox.yaml"))
@@ -209,7 +209,7 @@ READ = replace(PROBE, denied=NearestDenial(script="cat secret/file"))
 
 
 def _of_nothing(probe: WorkProbe, denied: NearestDenial) -> WorkProbe:
-    """With a denial that no method declares beyond it."""
+    """The probe with a denial that depends on no declared feature."""
     return replace(probe, denied=replace(denied, feature=""))
 
 
@@ -220,7 +220,7 @@ HOOKS = NearestDenial(script="mkdir -p .git/hooks; echo x >.git/hooks/x", featur
 @pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux'")
 @pytest.mark.needs("cc")
 def test_what_a_method_cannot_close_in_a_project_is_closed_beside_it() -> None:
-    """So that work under it is done and paired, not skipped."""
+    """Otherwise work under the method would be skipped instead of done and paired."""
     for probe in (PROBE, READ):
         outcome = _under_landlock(probe)
         assert outcome.verdict is Verdict.PASS, outcome.evidence

@@ -1,4 +1,4 @@
-"""Changes of a workspace come to the project where that is as it was copied; and go again.
+"""Changes of a workspace are applied if the project is as it was copied, and can be undone.
 
 Tests of workspace/applying.py.
 Tests of workspace/copying.py.

@@ -1,4 +1,4 @@
-"""A project is copied into a workspace, and what changes in it later comes after, beside a run's changes.
+"""A project is copied into a workspace; later changes of the project follow, beside a run's changes.
 
 Tests of workspace/copying.py.
 Tests of workspace/filecopy.py.
@@ -161,7 +161,7 @@ def test_set_id_bits_and_holes_are_not_copied(review: Review) -> None:
 
 
 def test_a_file_that_is_written_meanwhile_is_copied_whole(review: Review) -> None:
-    """A writer replaces all of its content, in place, for a while: the copy is one of its states."""
+    """For a while a writer replaces all of its content, in place: the copy is one of its states."""
     path, ended = review.project / "a", threading.Event()
     path.write_bytes(b"0" * 300_000)
 

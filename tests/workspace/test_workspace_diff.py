@@ -1,4 +1,4 @@
-"""Diffs of changes, as patch(1) reads them, of hostile content, in bounded time.
+"""Diffs of changes, in patch(1)'s format, of hostile content, in bounded time.
 
 Tests of workspace/diff.py.
 """
@@ -36,7 +36,7 @@ def test_a_line_break_in_a_name_begins_no_line(review: Review) -> None:
 
 
 def test_objects_of_git_are_grouped(review: Review) -> None:
-    """With its controls: what only looks like objects, and what is no new file, is shown."""
+    """The controls: files that only look like objects, and files that are not new, are shown."""
     review.write(a="1\n")
     review.refresh()
     objects = [
@@ -119,7 +119,7 @@ def test_patch_makes_the_new_text_of_the_old_one(old: list[bytes], new: list[byt
 
 
 def _patched(old: list[bytes], diff: list[bytes]) -> list[bytes]:
-    """The output of patch(1): every line is where its hunk says."""
+    """The output of patch(1): every line is at the position in its hunk."""
     made, at = [], 0
     for number, line in enumerate(diff):
         if line.startswith(b"@@"):

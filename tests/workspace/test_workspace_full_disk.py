@@ -1,4 +1,4 @@
-"""A disk that is full leaves each path old or new, says so, and takes nothing from what can be undone.
+"""A full disk leaves each path old or new, causes an error, and removes nothing that undo needs.
 
 Tests of workspace/applying.py.
 Tests of workspace/journal.py.

@@ -49,7 +49,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 
 def _refreshed_on_the_host(workspace: Workspace) -> None:
-    """As editors do all the time; the bytes of the index change."""
+    """Editors do so all the time; the bytes of the index change."""
     index = Path(workspace.project, ".git/index")
     before = index.read_bytes()
     for name in ("a", "b"):
@@ -86,7 +86,7 @@ def test_what_the_host_staged_is_a_conflict(workspace: Workspace) -> None:
 
 
 def test_an_undo_leaves_what_the_repository_needs(workspace: Workspace) -> None:
-    """The host commits on top of what was applied."""
+    """The host makes a commit on top of the applied changes."""
     _committed_inside(workspace)
     apply(workspace, changes(workspace), 1)
     Path(workspace.project, "b").write_text("of the host")

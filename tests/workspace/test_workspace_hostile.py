@@ -1,4 +1,4 @@
-"""Trees that a hostile program made: nothing is followed, opened or written that it chose.
+"""Trees by a hostile program: none of its paths outside is followed, opened or written.
 
 Tests of workspace/below.py.
 Tests of workspace/changes.py.
@@ -34,7 +34,7 @@ ROOT = os.geteuid() == 0
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """A directory outside that must stay as it is."""
+    """A directory outside that must stay unchanged."""
     path = tmp_path / "victim"
     path.mkdir()
     (path / "secret").write_text("secret")
@@ -171,7 +171,7 @@ def test_odd_names_arrive_as_they_are(review: Review) -> None:
 
 
 def test_directories_are_nested_without_end(review: Review) -> None:
-    """A tree that is too deep is named at its depth; what is above it arrives; all of it can be removed."""
+    """A tree that is too deep is reported at its limit; the part above arrives; all of it can be removed."""
     review.refresh()
     fd = os.open(review.tree, os.O_RDONLY)
     for _ in range(3000):
@@ -216,7 +216,7 @@ def test_closed_files_and_directories_are_read_and_stay_closed(review: Review) -
 
 
 def test_hard_links_become_files(review: Review, victim: Path) -> None:
-    """A second name in the copy is a second file in the project; names outside are not those of the copy."""
+    """A second name in the copy is a second file in the project; names outside don't belong to the copy."""
     review.write(a="a", b="b")
     os.link(review.project / "b", victim / "name of b")
     review.refresh()
@@ -230,7 +230,7 @@ def test_hard_links_become_files(review: Review, victim: Path) -> None:
 
 
 def _exchange(root: Path, victim: Path, ended: threading.Event) -> None:
-    """Exchange a directory for a link and back, and write in it, until it ends."""
+    """Exchange a directory for a link and back, and write in it, until the end."""
     while not ended.is_set():
         with contextlib.suppress(OSError):
             (root / "d").rename(root / "real")
@@ -247,7 +247,7 @@ def _exchange(root: Path, victim: Path, ended: threading.Event) -> None:
 
 
 def test_a_directory_that_is_exchanged_for_a_link_is_never_passed(review: Review, victim: Path) -> None:
-    """In the copy and the project at once, while they are compared, copied, applied and undone."""
+    """This happens in the copy and the project at once, during comparison, copy, apply and undo."""
     review.write(**{f"d__{number}": "x" for number in range(20)}, d__secret="mine")
     review.refresh()
     before, ended = contents(victim), threading.Event()
@@ -282,7 +282,7 @@ def test_a_placeholder_of_a_launcher_is_not_copied(review: Review) -> None:
 
 
 def test_what_looks_like_a_placeholder_is_a_change(review: Review) -> None:
-    """A program makes them, too: an empty directory that nobody may write, and files of Git's."""
+    """A program makes such files, too: an empty directory that is not writable, and Git's files."""
     review.write(a="a")
     review.refresh()
     (review.tree / ".mcp.json").mkdir()

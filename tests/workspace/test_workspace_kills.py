@@ -28,7 +28,7 @@ POINTS = 1000 if THOROUGH else 60
 
 
 def _killed(action: Callable[[], object], after: int) -> int:
-    """Run an action in a child that is killed at a call of the kernel; how many there were, if it was not."""
+    """Run an action in a child that is killed at a system call; return the number of calls if it was not."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -53,7 +53,7 @@ def _killed(action: Callable[[], object], after: int) -> int:
 
 
 def _check_each(found: Snapshot, old: Snapshot, new: Snapshot) -> None:
-    """Each path is what it was or becomes; a kind that changes may be missing for a moment."""
+    """Check that each path is old or new; a path that changes its kind may be missing for a moment."""
     for path in found.keys() | old.keys() | new.keys():
         if PART.decode() in path:
             assert found[path] in [*old.values(), *new.values()] or not found[path][1], path
@@ -126,7 +126,7 @@ def test_a_refresh_that_is_killed_is_repeated(review: Review, tmp_path: Path) ->
 def test_a_part_that_a_killed_apply_left_is_settled(
     review: Review, edited: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed between the exchange and the look at what came out, which an editor may have changed."""
+    """It was killed between the exchange and the check of the old file, which an editor may have changed."""
     review.write(a="old")
     review.refresh()
     (review.tree / "a").write_text("new")

@@ -60,7 +60,7 @@ LINKS = [
 def test_a_change_behind_a_link_is_held(
     path: str, links: dict[str, str | None], resolved: ResolvedPolicy
 ) -> None:
-    """With its controls: the same without links, and beside the target."""
+    """The controls: the same without links, and beside the target."""
     table = {name.encode(): None if to is None else to.encode() for name, to in links.items()}
     for change in (_added(path), _deleted(path)):
         if None in table.values():
@@ -106,7 +106,7 @@ def test_links_to_directories_above_end() -> None:
 
 
 def test_more_links_than_are_followed_hide_nothing(resolved: ResolvedPolicy) -> None:
-    """A program makes thousands of links that lead to a file, so that the one that matters is not reached."""
+    """A program makes thousands of links to a file, so that the search might miss the important one."""
     many = {f"{number}/node_modules".encode(): b"env" for number in range(3000)}
     assert not _free(_added("env/x"), {**many, b".venv": b"env"}, resolved)
     assert _free(_added("other/x"), {**many, b".venv": b"env"}, resolved)

@@ -17,7 +17,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def owned(monkeypatch: pytest.MonkeyPatch) -> Iterator[Review]:
-    """A project and workspace of a user other than root, who looks at them, too."""
+    """A project and workspace of a user other than root, who also reviews them."""
     with tempfile.TemporaryDirectory(prefix="sandwright-") as folder:
         uid = os.geteuid() or NOBODY
         os.chown(folder, uid, -1)

@@ -1,4 +1,4 @@
-"""Nothing that a program of the host writes while changes are applied or undone is lost.
+"""No write of a host program is lost while changes are applied or undone.
 
 Tests of workspace/replacing.py.
 Tests of workspace/exchange.py.
@@ -34,7 +34,7 @@ STYLES = ("truncate", "rename", "append", "slow", "backup")
 
 
 class Editor:
-    """The program, running."""
+    """The running program."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -42,7 +42,7 @@ class Editor:
         )
 
     def begin(self, path: Path, edits: list[tuple[str, str, float]]) -> None:
-        """Have it edit a file from now on."""
+        """Tell it to edit a file from now on."""
         assert self.process.stdin
         self.process.stdin.write(json.dumps({"path": str(path), "edits": edits}) + "\n")
         self.process.stdin.flush()
@@ -67,7 +67,7 @@ def _edits(number: int) -> list[tuple[str, str, float]]:
 
 
 def _check_kept(review: Review, edits: list[tuple[str, str, float]], before: list[str]) -> None:
-    """The last edit is in the file, and every text at the end of it, or of a version beside it."""
+    """The last edit is in the file; every text is at the end of it, or of a version beside it."""
     versions = [
         path.read_text() for path in review.project.iterdir() if path.name.startswith(("a", PART.decode()))
     ]
@@ -116,7 +116,7 @@ def test_no_edit_of_the_host_is_lost(review: Review, editor: Editor, what: str) 
 
 
 class _Replacing:
-    """Replaces a name of the project right before the call with a number that names it."""
+    """Replaces a name of the project right before the call with a descriptor for it."""
 
     def __init__(self, path: Path, replacement: str, at: int) -> None:
         self.path, self.replacement, self.at = path, replacement, at

@@ -67,7 +67,7 @@ def test_an_edit_of_the_host_is_not_shown(review: Review) -> None:
 
 @pytest.mark.parametrize("mode", [0, 0o200, 0o400])
 def test_no_mode_is_changed(owned: Review, mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`changes` opens what a mode closes; while programs work there, they could exchange it meanwhile."""
+    """`changes` opens closed modes; programs that work there could exchange the paths meanwhile."""
     (owned.tree / "a").write_text("b")
     (owned.tree / "a").chmod(mode & 0o377)
     (owned.tree / "deep").chmod(mode)
@@ -90,7 +90,7 @@ def test_a_closed_copy_can_not_be_listed(owned: Review) -> None:
 
 
 def test_only_files_of_the_same_size_are_read(review: Review, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sparse file takes no time, however long it is."""
+    """A sparse file takes no time, whatever its length."""
     review.write(same="1234", longer="1234")
     review.refresh()
     (review.tree / "same").write_text("1235")
@@ -129,7 +129,7 @@ def test_a_placeholder_of_the_launcher_is_no_change(review: Review) -> None:
 
 
 def _exchange(root: Path, victim: Path) -> None:
-    """One round: a directory becomes a link, a file, a FIFO, and is gone."""
+    """One round: a directory becomes a link, a file and a FIFO, and disappears."""
     path, aside = root / "deep", root / "aside"
     path.rename(aside)
     path.symlink_to(victim)
@@ -208,7 +208,7 @@ def test_links_in_the_copy_lead_where_they_will(review: Review, text: Callable[[
 
 
 def test_no_link_is_followed_out_of_the_copy(review: Review, tmp_path: Path) -> None:
-    """A program must not learn where links of the host lead."""
+    """A program must not learn the targets of the host's links."""
     (tmp_path / "hidden").symlink_to(review.project / "env")
     review.write(env__f="f")
     review.refresh()

@@ -80,7 +80,7 @@ def test_one_run_at_a_time_or_several_readers(review: Review) -> None:
 
 
 def test_a_removed_directory_is_no_lock(review: Review, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is removed by its last holder while another process waits for it."""
+    """Its last holder removes it while another process waits for it."""
     make(review.workspace)
     original = fcntl.flock
     removed: list[bool] = []

@@ -61,7 +61,7 @@ HOLDING = [each for each in NAMES if each.decision in ("protect", "existing", "r
 
 @pytest.mark.parametrize("name", [each.path for each in HOLDING])
 def test_what_a_tool_runs_by_itself_is_held(resolved: ResolvedPolicy, name: str) -> None:
-    """At the top, below it, in it, and in another case."""
+    """The names lie at the top, below it, in a directory, and in another case."""
     plain = name.replace("*", "x")
     for path in (plain, f"deep/er/{plain}", f"{plain}/inner", plain.upper()):
         found = _held(_file(path), resolved)
@@ -143,7 +143,7 @@ def test_a_repository_without_its_own_directory_is_held(resolved: ResolvedPolicy
     ],
 )
 def test_what_git_would_continue_is_held(resolved: ResolvedPolicy, path: str) -> None:
-    """Git starts `git-merge-STRATEGY`, also from the project, and runs the lines `exec`."""
+    """Git starts `git-merge-STRATEGY`, also from the project, and runs the lines of `exec`."""
     change = _file(f".git/{path}", new=False)
     assert _held(change, resolved)
     assert _held(replace(change, kind="deleted", new=None), resolved) is None
