@@ -25,14 +25,14 @@ from support.waiting import until
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 POLICY = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n  deny: [$PROJECT/secrets]\n"
 DECISIVE = {"HOME", "PATH", "XDG_CACHE_HOME"}
-"""Variables with which a test changes what a preflight finds, or where it is stored."""
+"""Variables with which a test changes a preflight's finding, or its location."""
 WAIT = 180.0
-"""Seconds that one run may take beside 49 others, on a machine that is busy."""
+"""Seconds that one run may take beside 49 others, on a busy machine."""
 
 
 @dataclass
 class Project:
-    """A directory with a policy, in a home of its own."""
+    """A directory with a policy, in a separate home."""
 
     root: Path
     home: Path
@@ -40,9 +40,9 @@ class Project:
     environment: dict[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = SANDWRIGHT
     forked: tuple[str, ...] = standby.COMMAND
-    """`run` and `sandwright` call this instead, unless a test is about how the command starts."""
+    """`run` and `sandwright` call this command, unless a test is about the start of the real one."""
     shares_preflights: bool = True
-    """Whether its first start takes the preflights of other projects."""
+    """Whether its first start uses the preflights of other projects."""
 
     @property
     def policy(self) -> Path:
@@ -116,11 +116,11 @@ class Project:
         )
 
     def tree(self) -> set[str]:
-        """All paths of the project, including those that are just being removed."""
+        """All paths of the project, including those that are being removed."""
         return paths_below(self.root)
 
     def records(self) -> list[Path]:
-        """The records of sessions, and those that are half written."""
+        """The records of sessions, including half-written ones."""
         found = (self.runtime / "sandwright" / "sessions").glob("*")
         return sorted(each for each in found if each.suffix != ".exec")
 
@@ -131,7 +131,7 @@ class Project:
 
 @pytest.fixture(scope="session")
 def forked(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    """The command, whose Python is forked from one that has imported everything."""
+    """The command, whose Python is forked from a process that has imported everything."""
     folder = tmp_path_factory.mktemp("forked")
     return (str(fronts.installed(folder, str(standby.interpreter(folder / "interpreter")))),)
 
@@ -150,7 +150,7 @@ def project(tmp_path: Path, request: pytest.FixtureRequest, forked: tuple[str, .
     made.runtime.mkdir(mode=0o700)
     made.policy.write_text(POLICY)
     yield made
-    # First the launcher of a trial that took too long: it removes its container, with Podman.
+    # First the launcher of a trial that took too long: with Podman, it removes its container.
     until(lambda: not naming(str(tmp_path)), "a process of the test still runs")
     end_pause(made.runtime / "libpod" / "tmp")
     mounted = [

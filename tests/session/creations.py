@@ -23,7 +23,7 @@ def renameat2(old: str, new: str, flags: int) -> None:
 
 
 def nameless(folder: str, name: str) -> None:
-    """A file without a name gets one (open(2), O_TMPFILE)."""
+    """Give a name to a file without one (open(2), O_TMPFILE)."""
     file = os.open(folder, os.O_TMPFILE | os.O_WRONLY)
     try:
         path = os.fsencode(f"/proc/self/fd/{file}")  # os.link doesn't follow it
@@ -34,7 +34,7 @@ def nameless(folder: str, name: str) -> None:
 
 
 def dangling(name: str) -> None:
-    """A file is created where a link leads."""
+    """Create a file at the target of a link."""
     Path("way").unlink(missing_ok=True)
     os.symlink(name, "way")
     with open("way", "w"):
@@ -42,7 +42,7 @@ def dangling(name: str) -> None:
 
 
 def ways(name: str) -> Iterator[tuple[str, Callable[[], object]]]:
-    """The system calls, with what they need beside them."""
+    """The system calls, with their other arguments."""
     here = os.open(".", os.O_PATH)
     yield "open", lambda: os.close(os.open(name, os.O_CREAT | os.O_WRONLY))
     yield "open at", lambda: os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, dir_fd=here))
@@ -88,7 +88,7 @@ def prepare() -> None:
 
 
 def attempt(name: str) -> dict[str, str]:
-    """By way: `made`, the error, or `made and ERROR` where something is there all the same."""
+    """By way: `made`, the error, or `made and ERROR` if a file exists nevertheless."""
     found = {}
     for way, act in ways(name):
         prepare()

@@ -1,4 +1,4 @@
-"""The entries of the render cache: read, and written as the user's own key authenticates them."""
+"""The entries of the render cache: read, and written with a valid HMAC by the user's own key."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def entry(project: Project, *, run: bool = False) -> tuple[Path, CacheEntry]:
 
 
 def write(project: Project, path: Path, data: CacheEntry) -> None:
-    """Write an entry as the owner of the key can, which no program inside has."""
+    """Write an entry as the owner of the key can; no program inside has the key."""
     body = entry_bytes(data)
     path.write_bytes(_mac(project, path, body) + b"\n" + body)
 
 
 def sandbox(data: CacheEntry) -> dict[str, Any]:
-    """The description of its sandbox that an entry has for Python."""
+    """The description of the sandbox in an entry, for Python."""
     found: dict[str, Any] = json.loads(data.sandbox or "")
     return found
 
 
 def starting(data: CacheEntry, *words: str) -> CacheEntry:
-    """An entry that starts something else."""
+    """An entry that starts another program."""
     return replace(data, launcher=words)
 
 
 def touching(project: Project, data: CacheEntry, made: Path) -> CacheEntry:
-    """An entry that makes a file. A shell itself would refuse the launcher's `--run`, so a script does."""
+    """An entry that makes a file. A shell would refuse the launcher's `--run`, so it is a script."""
     script = project.home.parent / "pwned.sh"
     script.write_text(f"#!/bin/sh\ntouch '{made}'\n")
     script.chmod(0o755)
@@ -54,7 +54,7 @@ def touching(project: Project, data: CacheEntry, made: Path) -> CacheEntry:
 
 
 def with_artifacts(data: CacheEntry, directory: str, digests: dict[str, str]) -> CacheEntry:
-    """An entry of other artifacts."""
+    """An entry with other artifacts."""
     record = json.loads(f"{{{data.record}") | {"directory": directory, "artifacts": digests}
     return replace(data, record=json.dumps(record)[1:])
 

@@ -1,4 +1,4 @@
-"""Attacks of a program inside a session on how further commands come into it: a line for each."""
+"""Attacks of a program inside a session on the channel for further commands: a line for each."""
 
 import ctypes
 import os
@@ -30,7 +30,7 @@ def _checked(result: int) -> int:
 
 
 def attacks(pid: int) -> None:
-    """On the first process, or on one that was forked by it for a command."""
+    """Attack the first process, or a child of it that starts a command."""
     libc = ctypes.CDLL(None, use_errno=True)
     handle = _checked(libc.syscall(PIDFD_OPEN, pid, 0))
     _attempt("files", lambda: os.open(f"/proc/{pid}/fd/1", os.O_RDONLY))
@@ -43,7 +43,7 @@ def attacks(pid: int) -> None:
 
 
 def main() -> None:
-    """`attack PID`, `flood` (signals to the first process for ever), `find SOCKET`."""
+    """`attack PID`, `flood` (signals to the first process forever), `find SOCKET`."""
     match sys.argv[1:]:
         case ["attack", pid]:
             attacks(int(pid))

@@ -1,5 +1,4 @@
-"""The changes of the host's devices that root's command attempts: each mode, and that of its standard
-input."""
+"""The changes of the host's devices that root's command attempts: each mode, also of its standard input."""
 
 from __future__ import annotations
 
@@ -14,12 +13,12 @@ SCRIPT = f"""
 for each in {" ".join(map(str, DEVICES))} /proc/self/fd/0; do chmod 1666 $each; done
 echo x >/dev/null && echo over
 """
-"""The bit means nothing to a device: what it does to this machine when it gets through does no harm."""
+"""The bit has no meaning for a device: a successful change does no harm to this machine."""
 
 
 @contextmanager
 def same_devices() -> Iterator[None]:
-    """Fail when one has got another mode or owner; it gets the old ones back."""
+    """Fail if a device has another mode or owner; restore the old ones."""
     before = {path: _of(path) for path in DEVICES}
     yield
     after = {path: _of(path) for path in DEVICES}

@@ -1,4 +1,4 @@
-"""Unix sockets on which the host listens, beside a sandbox."""
+"""Listening Unix sockets of the host, beside a sandbox."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class Host:
     heard: set[str] = field(default_factory=set)
 
     def listen(self, path: str, *, known_as: str = "") -> str:
-        """At a path, or with @ an abstract name; `known_as` is the name with which it was bound before."""
+        """Listen at a path, or with @ at an abstract name; `known_as` is the earlier name of the bound
+        socket."""
         listener = self.stack.enter_context(socket.socket(socket.AF_UNIX))
         listener.bind((known_as or path).replace("@", "\0"))
         if known_as:

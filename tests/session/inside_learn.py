@@ -1,5 +1,6 @@
 # ruff: noqa: PTH103, PTH104, PTH108, PTH116, PTH123, PTH208, PTH211
-"""Run inside: asks for things in ways that a record has to show, or that somebody might use against it."""
+"""Runs inside: requests files, sockets and calls that a record has to show, or that could be used against
+it."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def kinds() -> None:
 
 
 def families() -> None:
-    """An IPv4 address in IPv6, and what is no address of IP: of netlink(7), and of no family."""
+    """An IPv4 address in IPv6, and addresses that are not of IP: of netlink(7), and of no family."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as one:
         one.sendto(b"x", ("::ffff:192.0.2.9", 53))
     for family in (socket.AF_NETLINK, socket.AF_UNSPEC):
@@ -49,14 +50,14 @@ def families() -> None:
 
 
 def names() -> None:
-    """Names that would say something else, were they written as they are."""
+    """Names that would be misread if they were written unescaped."""
     for name in (b"a\n- b", b'b": ["read"]}\n{"path": "x', b"c\xff\x1b[31m", b"# d", b"e\\u0041"):
         with open(name, "w") as file:
             file.write("x")
 
 
 def flood(count: int) -> None:
-    """More names than a record has room for, and one that is needed behind them."""
+    """More names than a record has room for, followed by one that is needed."""
     library = ctypes.CDLL(None)
     for index in range(count):
         library.access(b"/" + b"x" * 4000 + b"%d" % index, 0)
@@ -65,7 +66,7 @@ def flood(count: int) -> None:
 
 
 def relink() -> None:
-    """A link that leads elsewhere when it is looked at, and a name that leads out of the project."""
+    """A link whose target changes when it is examined, and a name that leads out of the project."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink("turned")
     os.symlink("read.txt", "turned")
@@ -78,14 +79,14 @@ def relink() -> None:
 
 
 def long_address() -> None:
-    """An address of the local family that is longer than any."""
+    """An address of the local family that exceeds the maximum length."""
     with socket.socket(socket.AF_UNIX) as one:
         address = ctypes.create_string_buffer(socket.AF_UNIX.to_bytes(2, sys.byteorder) + b"a" * 126, 128)
         ctypes.CDLL(None).bind(one.fileno(), address, 128)
 
 
 def turn() -> None:
-    """Point the link in the record's path elsewhere."""
+    """Give the link in the record's path another target."""
     os.unlink("out")
     os.symlink("../.ssh", "out")
 

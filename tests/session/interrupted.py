@@ -1,4 +1,4 @@
-"""Runs inside, or bare: connections that signals interrupt, and what SO_ERROR tells, as JSON."""
+"""Runs inside, or bare: connections that signals interrupt, and the values of SO_ERROR, as JSON."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def _connected(end: socket.socket) -> bool:
 
 
 def _storm(family: int, count: int) -> dict[str, int]:
-    """Connects while a timer's signal interrupts, until one was: `lost` were reported, and aren't there."""
+    """Connect until a timer's signal has interrupted a call: `lost` connections were reported but don't
+    exist."""
     listener = _listener(family)
     outcomes: collections.Counter[str] = collections.Counter(lost=0, ECONNABORTED=0)
     signal.signal(signal.SIGALRM, lambda *_: None)
@@ -71,7 +72,7 @@ def _storm(family: int, count: int) -> dict[str, int]:
 
 
 def _pending() -> str:
-    """A connection that nobody accepts: its SYN goes unanswered."""
+    """A connection that no server accepts: its SYN stays unanswered."""
     small = socket.socket()
     small.bind(("127.0.0.1", 0))
     small.listen(0)

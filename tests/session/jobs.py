@@ -1,4 +1,4 @@
-"""A rendered project for each method, with what starts its launcher as root or as another user."""
+"""A rendered project for each method, with the command that starts its launcher as root or another user."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _remove(account: object) -> None:
 
 
 def _image(root: Path) -> Path:
-    """busybox and bash, with what that needs."""
+    """busybox and bash, with their libraries."""
     root.mkdir()
     busybox_root(root)
     bash = process.which("bash")

@@ -1,7 +1,7 @@
-"""The actions of a person at a shell with a command in a sandbox: keys, jobs, windows, pipes.
+"""The actions of a user at a shell with a command in a sandbox: keys, jobs, windows, pipes.
 
-The shell is a real one with job control, on a terminal of its own. Each action is one of `ACTIONS`: it types,
-reads, and fails with what was shown instead.
+The shell is a real one with job control, on a separate terminal. Each action is one of `ACTIONS`: it types
+and reads, and its failure shows the unexpected output.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Shell:
         return self.ended
 
     def line(self, text: str) -> str:
-        """Type a line, and return its output up to the next prompt; prompts may stand open from before."""
+        """Type a line, and return its output up to the next prompt; earlier prompts may be unread."""
         self.count += 1
         self.type(f"{text}; echo li''ne{self.count}=$?=\n")
         self.until(f"ne{self.count}=$?=\r\n")
@@ -60,7 +60,7 @@ class Shell:
         self.until("up\r\n")
 
     def stopped(self) -> None:
-        """The suspend key, up to the prompt."""
+        """Press the suspend key, and read up to the prompt."""
         self.type(CTRL_Z)
         self.until("Stopped")
         self.prompt()
@@ -70,7 +70,7 @@ class Shell:
 def shell(
     launcher: Sequence[str | Path], cwd: Path, environ: Mapping[str, str], before: Sequence[str] = ()
 ) -> Iterator[Shell]:
-    """A bash in a directory; `before` is what it is started by."""
+    """A bash in a directory; `before` has the words in front of it."""
     words = [*before, "/bin/bash", "--norc", "--noprofile", "-i"]
     own = {**environ, "TERM": "dumb", "INPUTRC": "/dev/null", "PS1": "$ "}
     with terminal(words, cwd, own) as shown:
@@ -81,7 +81,7 @@ def shell(
 
 
 def ctrl_c(at: Shell) -> None:
-    """It ends a command that doesn't care; the terminal is as before."""
+    """It ends a command without a handler; the terminal is unchanged afterwards."""
     at.start('echo u""p; exec sleep 1000')
     at.type(CTRL_C)
     at.prompt()
@@ -89,7 +89,7 @@ def ctrl_c(at: Shell) -> None:
 
 
 def ctrl_backslash(at: Shell) -> None:
-    """It reaches a command that waits for it."""
+    """It reaches a command that handles it."""
     at.start('trap "echo g\\"\\"ot; exit 7" QUIT; echo u""p; while :; do sleep 0.1; done')
     at.type(CTRL_BACKSLASH)
     at.until("got")
@@ -117,7 +117,8 @@ def ctrl_z_and_fg(at: Shell) -> None:
 def ctrl_z_and_bg(at: Shell) -> None:
     """In the background it goes on, and its output is shown.
 
-    It makes no process while the key comes: dash waits in vfork(2) for one that has stopped, as anywhere.
+    It starts no process while the key arrives: dash waits in vfork(2) for a stopped child, in a sandbox or
+    not.
     """
     at.start('echo u""p; until test -e go; do :; done; echo e""nd')
     at.stopped()
@@ -128,7 +129,7 @@ def ctrl_z_and_bg(at: Shell) -> None:
 
 
 def in_background(at: Shell) -> None:
-    """Behind `&` it is not stopped as it uses no terminal; brought to the front it has the keys."""
+    """With `&` it is not stopped, because it uses no terminal; in the foreground it gets the keys."""
     at.start('echo u""p; read x; echo r""ead:$x; exit 9', behind="&")
     assert "Stopped" not in at.line("jobs")
     at.type("fg\n")
@@ -140,7 +141,7 @@ def in_background(at: Shell) -> None:
 
 
 def window_size(at: Shell) -> None:
-    """That of the window, and changes of it."""
+    """It is the size of the window, and follows its changes."""
     at.start('trap "stty size" WINCH; stty size; echo u""p; while :; do sleep 0.1; done')
     at.shown.resize(40, 90)
     at.until("40 90")
@@ -151,7 +152,7 @@ def window_size(at: Shell) -> None:
 
 
 def interactive_shell(at: Shell) -> None:
-    """It has job control, lines to edit, and a history."""
+    """It has job control, line editing, and a history."""
     at.type(f"$L {at.inner}\n")
     at.until(f"$L {at.inner}\r\n")
     at.type("PS1='<in''side>'; unset HISTFILE\n")
@@ -179,7 +180,7 @@ def interactive_shell(at: Shell) -> None:
 
 
 def ends_by_a_signal(at: Shell) -> None:
-    """No command is deaf as process 1 is; nobody stays a zombie."""
+    """No command ignores signals as process 1 does; none stays a zombie."""
     zombies = 'cat /proc/[0-9]*/stat | grep -c ") Z"'
     at.start(f'echo u""p; (sleep 0 &); sleep 1; {zombies}; exec sleep 1000', behind="&")
     at.until("0\r\n")
@@ -188,7 +189,7 @@ def ends_by_a_signal(at: Shell) -> None:
 
 
 def pipes(at: Shell) -> None:
-    """A reader that ends early ends the command; the suspend key stops it beside others."""
+    """A reader that ends early ends the command; the suspend key stops it together with the others."""
     assert "141 0" in at.line('$L yes | head -n 1; echo "${PIPESTATUS[@]}"')
     at.start('echo u""p; exec sleep 1000', behind="| cat")
     at.stopped()
@@ -196,7 +197,7 @@ def pipes(at: Shell) -> None:
 
 
 def killed(at: Shell) -> None:
-    """However the launcher ends the shell has its terminal again."""
+    """However the launcher ends, the shell gets its terminal back."""
     at.start('echo u""p; exec sleep 1000')
     os.killpg(os.tcgetpgrp(at.shown.master), signal.SIGKILL)
     at.until("Killed")
@@ -205,7 +206,7 @@ def killed(at: Shell) -> None:
 
 
 def in_parallel(at: Shell) -> None:
-    """Eight of them on one terminal."""
+    """Eight commands on one terminal."""
     at.type("for i in 1 2 3 4 5 6 7 8; do $L sh -c 'echo mo\"\"re' & done; wait; echo al''l\n")
     assert at.until("all\r\n").count("more\r\n") == 8
     at.prompt()

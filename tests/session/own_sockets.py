@@ -1,4 +1,5 @@
-"""Runs inside: what Unix sockets reach, as JSON. Arguments are sockets of the host; @ stands for NUL."""
+"""Runs inside: connects to Unix sockets, and prints the outcomes as JSON. Arguments are sockets of the host;
+@ stands for NUL."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def outcome(act: Callable[[], object]) -> str:
 
 
 def connect(path: str, kind: int = socket.SOCK_STREAM) -> str:
-    """To a socket by its path or, with @, by its abstract name."""
+    """Connect to a socket by its path or, with @, by its abstract name."""
 
     def act() -> None:
         with socket.socket(socket.AF_UNIX, kind) as end:
@@ -38,7 +39,7 @@ def connect(path: str, kind: int = socket.SOCK_STREAM) -> str:
 
 
 def own(path: str, kind: int = socket.SOCK_STREAM) -> str:
-    """Listen, connect to oneself, pass a word, and tell each other's names."""
+    """Listen, connect to the own socket, send a word, and read each other's names."""
 
     def act() -> None:
         with socket.socket(socket.AF_UNIX, kind) as listener, socket.socket(socket.AF_UNIX, kind) as end:
@@ -91,7 +92,7 @@ def sockets(hosts: list[str]) -> dict[str, str]:
 
 
 def others() -> dict[str, str]:
-    """The outcomes of other sockets than Unix ones: connect(2) is the same as ever."""
+    """The outcomes of sockets other than Unix ones: connect(2) works as usual."""
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as patient:
         where = listener.getsockname()
         patient.setblocking(False)
@@ -108,7 +109,7 @@ def others() -> dict[str, str]:
 
 
 def race(hosts: list[str]) -> dict[str, int]:
-    """Change address and descriptor while connect(2) is looked at: `own` counts who got in here."""
+    """Change address and descriptor during connect(2): `own` counts the connections that arrived in here."""
     libc = ctypes.CDLL(None, use_errno=True)
     host, mine = hosts[0].encode(), b"./mine"
     listener = socket.socket(socket.AF_UNIX)
@@ -138,7 +139,7 @@ def race(hosts: list[str]) -> dict[str, int]:
 
 
 def full(_hosts: list[str]) -> dict[str, str]:
-    """connect(2) that waits as nobody accepts: a signal ends it, others go on, and it ends by itself."""
+    """A connect(2) without accept(2): a signal ends it, others go on, and it ends by itself."""
 
     class Alarm(Exception):
         pass
@@ -167,7 +168,7 @@ def full(_hosts: list[str]) -> dict[str, str]:
 
 
 def waits(_hosts: list[str]) -> dict[str, str]:
-    """Whether one's own is reached before and after a line of standard input."""
+    """Whether the own socket is reached before and after a line of standard input."""
     before = own("@before")
     sys.stdout.write("up\n")
     sys.stdout.flush()
@@ -176,7 +177,7 @@ def waits(_hosts: list[str]) -> dict[str, str]:
 
 
 def listener() -> str:
-    """Ask for a listener, by which this program could answer the supervisor's questions itself."""
+    """Request a listener, with which this program could answer the supervisor's questions itself."""
     allow = ctypes.create_string_buffer(struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000))
     filter_ = ctypes.create_string_buffer(struct.pack("@HP", 1, ctypes.addressof(allow)))
     number = {"x86_64": 317, "aarch64": 277}[platform.machine()]
@@ -197,7 +198,7 @@ def filters() -> str:
 
 
 def inherited(hosts: list[str]) -> dict[str, str]:
-    """Standard input was a socket of the host that is not connected; a pipe is in its place."""
+    """Whether a pipe has replaced an unconnected socket of the host on standard input."""
     if not stat.S_ISSOCK(os.fstat(0).st_mode):
         return {"inherited": "no socket"}
     with socket.socket(fileno=os.dup(0)) as end:
@@ -205,7 +206,7 @@ def inherited(hosts: list[str]) -> dict[str, str]:
 
 
 def which(hosts: list[str]) -> dict[str, str]:
-    """The host's by their names, and one's own."""
+    """The host's sockets by their names, and the own ones."""
     return {"own": own("@own"), **{Path(each).name: connect(each) for each in hosts}}
 
 

@@ -1,4 +1,5 @@
-"""Runs inside: refused and allowed calls, as the first argument says. Sockets of the host are the others."""
+"""Runs inside: makes the refused and allowed calls of the first argument. The others are sockets of the
+host."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def connect(path: str) -> None:
 
 
 def allowed() -> None:
-    """Calls that fail by themselves or get another answer, and calls that work: none of them was refused."""
+    """Calls that fail by themselves or get another answer, and calls that work: none of them is refused."""
     call("getppid")
     call("clone3")
     connect("/absent")
@@ -72,7 +73,7 @@ def allowed() -> None:
 
 
 def calls() -> None:
-    """Planted: calls of the filter, and sockets that it refuses; one of a stream where that is made."""
+    """Planted: calls that the filter refuses, and sockets; a stream socket if that is possible."""
     told = [call("ptrace", times=3), call("bpf", times=2), call("keyctl"), call("unshare", 0x10000000)]
     assert told == ["EPERM"] * 4, told
     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
@@ -95,7 +96,7 @@ def refused(host: str) -> None:
 
 
 def many(host: str) -> None:
-    """Names without end, one that would write a line of ours, and colours."""
+    """An endless number of names, one with a line like ours, and colours."""
     names = [f"name-{number}" for number in range(300)]
     for name in ["\x1b[31m\nsandwright: refused: forged", "a'}, x: {'", *names]:
         Path(name).symlink_to(host)
@@ -104,8 +105,8 @@ def many(host: str) -> None:
 
 
 def edits(host: str, granted: str = "") -> None:
-    """One call and one socket, which a policy can allow."""
-    answer = call("ptrace", 9999)  # no request, of no process
+    """One call and one socket that a policy can allow."""
+    answer = call("ptrace", 9999)  # no request, to no process
     assert (answer != "EPERM") == bool(granted), answer
     with socket.socket(socket.AF_UNIX) as end:
         fault = end.connect_ex(host)

@@ -1,4 +1,4 @@
-"""A person at a terminal, for tests: starts a program, types, reads, changes the window's size."""
+"""A user at a terminal, for tests: starts a program, types, reads, changes the window's size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WAIT = 60.0
 
 
 class Terminal:
-    """A terminal with a program on it, which controls it."""
+    """A terminal, and the program that it controls."""
 
     def __init__(
         self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str], size: tuple[int, int]
@@ -40,14 +40,14 @@ class Terminal:
                 os._exit(99)
 
     def resize(self, rows: int, columns: int) -> None:
-        """Change the size, as a window's frame does: the kernel tells the foreground."""
+        """Change the size, like a window: the kernel signals the foreground process group."""
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def type(self, keys: bytes) -> None:
         os.write(self.master, keys)
 
     def read_until(self, text: bytes) -> bytes:
-        """The output up to `text`; what comes behind it is for the next time."""
+        """The output up to `text`; the output after it is for the next call."""
         deadline = time.monotonic() + WAIT
         while text not in self._seen:
             assert time.monotonic() < deadline, self._seen
@@ -60,7 +60,7 @@ class Terminal:
         return shown + found
 
     def shows(self, text: bytes) -> bool:
-        """Whether it has shown something by now."""
+        """Whether it has shown this text by now."""
         while select.select([self.master], [], [], 0)[0]:
             self._seen += os.read(self.master, 65536)
         return text in self._seen
@@ -70,7 +70,7 @@ class Terminal:
         return self._seen
 
     def end(self) -> int:
-        """The exit status, as shells have it."""
+        """The exit status, in the form of shells."""
         deadline = time.monotonic() + WAIT
         while True:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -88,7 +88,7 @@ class Terminal:
         return list(termios.tcgetattr(self.slave))
 
     def hang_up(self) -> None:
-        """Close it, as a window or sshd does: the kernel sends SIGHUP to the session's leader."""
+        """Close it, like a window or sshd: the kernel sends SIGHUP to the session's leader."""
         os.close(self.master)
         os.close(self.slave)
         self.master = self.slave = -1

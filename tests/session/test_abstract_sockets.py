@@ -1,4 +1,4 @@
-"""A socket without a path belongs to a network: where that is the host's, no list of paths keeps it out."""
+"""A socket without a path belongs to a network: in the host's network, no list of paths excludes it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ foreach my $name (@ARGV) {
     connect($s, pack("Sa*", 1, $name)) ? print "connected\\n" : print "$!\\n";
 }
 """
-"""Connects to Unix sockets; `@` stands for the NUL with which the name of an abstract one begins."""
+"""Connects to Unix sockets; `@` stands for the NUL at the beginning of an abstract name."""
 
 
 @contextmanager
 def _listening(name: str) -> Iterator[None]:
-    """Take what comes at a Unix socket of the host."""
+    """Accept connections at a Unix socket of the host."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(name)
         listener.listen()
@@ -88,7 +88,7 @@ def test_it_is_refused_where_nothing_tells_them_apart(project: Project, sockets:
 def test_gvisor_reaches_the_listed_one_alone(
     project: Project, sockets: tuple[str, str], tmp_path: Path
 ) -> None:
-    """Its kernel has names of its own for them, though it uses the host's network."""
+    """Its kernel has separate names for them, although it uses the host's network."""
     root = tmp_path / "root"
     root.mkdir()
     busybox_root(root)

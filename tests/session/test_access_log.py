@@ -1,4 +1,4 @@
-"""The launcher's record is read as it was written, and nothing else is taken for it."""
+"""The launcher's record is read as it was written, and no other text is accepted as one."""
 
 from __future__ import annotations
 

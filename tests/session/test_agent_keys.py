@@ -1,6 +1,6 @@
 """Real coding agents with `--preset key-…`: the key arrives at the service, and the agent never has it.
 
-The services' names lead to a scripted model with TLS, in a network namespace of its own.
+The services' names lead to a scripted model with TLS, in a separate network namespace.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The presets for coding agents: what they keep lasts, and nothing inside changes what starts by itself.
+"""The presets for coding agents: their state persists, and no program inside changes files that run by
+themselves.
 
 Tests of policy/agents.py.
 """
@@ -63,7 +64,8 @@ def test_a_policy_that_is_named_has_to_be_there(person: Project) -> None:
 
 
 def test_a_second_agent_starts_beside_the_first_in_a_project_without_a_policy(person: Project) -> None:
-    """During a run an empty directory keeps a program inside from making a policy: it is none itself."""
+    """During a run an empty directory prevents programs inside from making a policy: it is not a policy
+    itself."""
     below = person.root / "below"
     below.mkdir()
     options = ("--preset", "agent-claude", "--method", "bwrap")
@@ -99,7 +101,7 @@ def test_what_an_agent_keeps_is_there_in_the_next_run(person: Project, agent: st
 
 @pytest.mark.parametrize("agent", list(dict(EACH)))
 def test_nothing_that_starts_by_itself_can_be_changed(person: Project, agent: str) -> None:
-    """From the first run on, when none of it was there."""
+    """This holds from the first run on, when none of these files exists."""
     paths = [person.home / KEPT / name for name in HELD[agent]]
     said = _agent(person, agent, CHANGE, *map(str, paths))
     made = ("", "{}\n", *CONTENTS.values())
@@ -110,7 +112,7 @@ def test_nothing_that_starts_by_itself_can_be_changed(person: Project, agent: st
 
 
 def test_codex_starts_without_its_own_sandbox_unless_its_settings_are_there(person: Project) -> None:
-    """Its sandbox can't start in ours. What a person wrote stays."""
+    """Its sandbox can't start in ours. A user's own setting stays."""
     settings = person.home / KEPT / "codex/config.toml"
     assert 'sandbox_mode = "danger-full-access"' in _agent(person, "codex", 'cat "$CODEX_HOME/config.toml"')
     settings.write_text('model = "x"\n')
@@ -118,12 +120,12 @@ def test_codex_starts_without_its_own_sandbox_unless_its_settings_are_there(pers
 
 
 def test_claude_is_told_that_it_is_in_a_sandbox(person: Project) -> None:
-    """As root it refuses to work without questions elsewhere."""
+    """As root, outside of a sandbox, it refuses to work without questions."""
     assert _agent(person, "claude", "echo $IS_SANDBOX") == "1\n"
 
 
 def test_the_homes_own_settings_and_logins_are_closed(person: Project) -> None:
-    """Programs of the host would run the settings, and log in with the logins."""
+    """Host programs would execute the settings, and use the logins."""
     names = (
         ".claude/settings.json",
         ".codex/config.toml",
@@ -167,7 +169,7 @@ def test_a_projects_policy_takes_nothing_from_the_preset_and_opens_nothing_of_it
 
 
 def test_links_that_a_sandbox_made_lead_nowhere(person: Project) -> None:
-    """A name that a later version protects may be one that a sandbox made."""
+    """A name that a later version protects may be a link that a sandbox made."""
     state = person.home / KEPT / "claude"
     state.mkdir(parents=True)
     target = person.home / "target"

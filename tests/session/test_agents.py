@@ -1,7 +1,7 @@
 """Real coding agents in their sandboxes, by the documented commands, with a scripted model.
 
 Each writes a file of the project, and then runs commands that read a denied file, write a protected name, and
-reach another host. What the commands print comes back to the model.
+reach another host. The output of the commands goes back to the model.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ PROVIDER = (
 OPENCODE = {"provider": {"openai": {"options": {"baseURL": "http://127.0.0.1:PORT/v1"}}}}
 OWN_HOME = ("--preset", "own-home", "-s", "network.mode=proxy", "-s", "network.allow=[api.example.com]")
 FILE = "made.txt\n```\nmade by the model\n```\n"
-"""The answer by which a model without tools writes a file for Aider."""
+"""The answer with which a model without tools writes a file for Aider."""
 
 
 @dataclass(frozen=True)
 class Agent:
-    """A command as docs/agents.md has it, and how the agent is told where its model is.
+    """A command of docs/agents.md, and the agent's settings for the address of its model.
 
-    `settings` are files below the agent's state with a choice that a person makes at the first start,
-    `project` files of the project. `preset` is false for an agent without one: the options are those of the
-    section about unlisted agents.
+    `settings` are files below the agent's state with a choice that a user makes at the first start, `project`
+    files of the project. `preset` is false for an agent without one: the options are those of the section
+    about unlisted agents.
     """
 
     words: Sequence[str]
@@ -101,7 +101,7 @@ AGENTS = {
 
 
 class _Witness(QuietHandler):
-    """Notes who came; a program of the sandbox never should."""
+    """Records its clients; a program of the sandbox must never be one."""
 
     visits: list[str]
 
@@ -112,7 +112,7 @@ class _Witness(QuietHandler):
 
 @pytest.fixture
 def witness() -> Iterator[tuple[int, list[str]]]:
-    """A server on this machine, which no policy lists: its port, and the paths that it was asked for."""
+    """A server on this machine, which no policy lists: its port, and the requested paths."""
     visits: list[str] = []
     with listening(type("Witness", (_Witness,), {"visits": visits})) as port:
         yield port, visits
@@ -120,7 +120,7 @@ def witness() -> Iterator[tuple[int, list[str]]]:
 
 @pytest.mark.parametrize("name", list(AGENTS))
 def test_tool_calls(person: Project, witness: tuple[int, list[str]], name: str) -> None:
-    """Allowed ones work, in the same run in which denied ones fail."""
+    """Allowed ones work in the same run in which denied ones fail."""
     port, visits = witness
     _prepare(person, name)
     with scripted() as model:
@@ -163,7 +163,7 @@ def _prepare(person: Project, name: str) -> None:
 
 
 def _commands(model: int, witness: int) -> list[str]:
-    """Each prints what came of it, after a control of the same kind that has to work."""
+    """Each prints its result, after a control of the same kind that has to work."""
     host = socket.gethostname()
     return [
         'cat note.txt; cat "$HOME/.ssh/id_ed25519" || echo "not read"',

@@ -1,4 +1,4 @@
-"""A detached run's terminal, and who joins it: `run --detach --tty`, `attach`.
+"""A detached run's terminal, and the clients that join it: `run --detach --tty`, `attach`.
 
 Tests of session/attaching.py.
 Tests of session/held_terminal.py.
@@ -84,7 +84,7 @@ def test_keys_output_size_and_status(detached: Project) -> None:
 
 
 def test_a_program_draws_its_window_again_for_each_who_joins(detached: Project) -> None:
-    """Also with the same size as before, which the kernel tells nobody of."""
+    """This includes a client of the same size, of which the kernel informs no program."""
     _start(detached, "trap 'echo drawn' WINCH; echo up; while :; do sleep 0.1; done")
     for _ in range(2):
         with _attached(detached) as shown:
@@ -94,7 +94,7 @@ def test_a_program_draws_its_window_again_for_each_who_joins(detached: Project) 
 
 
 def test_its_first_terminal_is_not_needed(detached: Project) -> None:
-    """It goes on when that is closed, and is joined from another one, again and again."""
+    """The run goes on after that terminal is closed, and is joined from others, again and again."""
     words = [*detached.command, "run", "--detach", "--tty", "--name", "web", "--", "sh", "-c", "echo up; cat"]
     with terminal(words, detached.root, detached.environ, size=(22, 44)) as first:
         assert first.end() == 0
@@ -129,7 +129,7 @@ def test_keys_leave_it(detached: Project) -> None:
 
 
 def test_nothing_of_the_program_stays_in_the_terminal(detached: Project) -> None:
-    """Neither what it changed, nor answers to its questions, which a shell would read as keys."""
+    """Neither its settings, nor answers to its questions, which a shell would read as keys."""
     set_modes = r"\033[?1049h\033[?1003;2004h\033[?25l\033[?1006h\033[?1006l"
     _start(detached, f"stty raw -echo; read -r line; printf '{set_modes}\\033[6n'; exec sleep 300")
     with _attached(detached) as shown:
@@ -179,7 +179,7 @@ def test_several_see_the_same(detached: Project) -> None:
 
 
 def test_one_that_reads_nothing_does_not_stop_the_run(detached: Project) -> None:
-    """Nor another one who is attached."""
+    """Nor does it stop another attached client."""
     _start(detached, "read go; seq 200000; echo over; exec sleep 300")
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
         with socket_name(str(_socket(detached))) as name:
@@ -209,7 +209,7 @@ def test_who_is_attached_is_told_of_the_end(detached: Project) -> None:
 
 
 def test_the_end_of_a_client_is_not_the_runs(detached: Project) -> None:
-    """Whether its terminal closes, or it is killed."""
+    """Its terminal may close, or it may be killed."""
     _start(detached, "while read word; do echo got $word; done")
     for _ in range(3):
         with _attached(detached) as shown:
@@ -234,7 +234,7 @@ def test_without_its_holder_the_run_ends(detached: Project) -> None:
 
 
 def test_of_a_run_without_a_terminal_the_output_is_shown(detached: Project) -> None:
-    """The exit status is that of the run, whatever the command prints."""
+    """The exit status is the run's, whatever the command prints."""
     script = "echo up; while [ ! -e go ]; do sleep 0.1; done"
     script += "; echo 'sandwright: the command ended with status 0'"
     words = ("run", "--detach", "--name", "web", "--", "sh", "-c", f"{script}; exit 5")
@@ -247,7 +247,7 @@ def test_of_a_run_without_a_terminal_the_output_is_shown(detached: Project) -> N
 
 
 def test_a_run_without_a_terminal_that_was_killed_has_no_status(detached: Project) -> None:
-    """Also if the command has printed a line like the one with the status."""
+    """This holds even if the command has printed a line like the one with the status."""
     script = "echo up; echo 'sandwright: the command ended with status 0'; exec sleep 300"
     words = ("run", "--detach", "--name", "web", "--", "sh", "-c", script)
     assert detached.sandwright(*words).returncode == 0
@@ -289,7 +289,7 @@ def test_a_run_in_the_foreground_cannot_be_joined(detached: Project) -> None:
 @pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
 @pytest.mark.needs("setpriv")
 def test_another_user_is_not_heard(detached: Project) -> None:
-    """Even if the directory and the socket were open to all."""
+    """This holds even if the directory and the socket were open to all."""
     _start(detached, "while read word; do echo got $word; done")
     path = _socket(detached)
     attempt = (

@@ -1,4 +1,4 @@
-"""The audit log: what runs write, that no sandbox changes it, and how a broken chain is found.
+"""The audit log: the lines of runs, its protection from sandboxes, and the detection of a broken chain.
 
 Tests of session/audit.py.
 Tests of session/audit_check.py.
@@ -25,7 +25,7 @@ from support.waiting import until
 
 
 def written(path: Path, *, sessions: int = 1, each: int = 3) -> list[bytes]:
-    """A log of some sessions, each with so many refusals between its start and its end."""
+    """A log of some sessions, each with this number of refusals between its start and its end."""
     for number in range(sessions):
         log = AuditLog(str(path))
         log.session = f"session-{number}"
@@ -104,7 +104,7 @@ def test_what_was_done_to_a_log_is_told(
 
 
 def test_any_byte_of_any_line_but_the_last_is_missed(tmp_path: Path) -> None:
-    """The last line has none behind it: its digest is what the run stated."""
+    """The last line has no successor: its digest is the one that the run printed."""
     path = tmp_path / "audit"
     lines = written(path, each=1)
     whole, head = b"".join(lines), line_digest(lines[-1][:-1])
@@ -199,7 +199,7 @@ def test_a_log_that_somebody_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.needs("bwrap")
 def test_a_run_writes_it_and_nothing_inside_reaches_it(project: Project) -> None:
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # the host's /tmp is not there inside
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # inside, the host's /tmp does not exist
         _nothing_inside_reaches(Path(folder, "logs", "audit"), project)
 
 

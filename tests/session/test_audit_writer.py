@@ -1,4 +1,4 @@
-"""Refusals by a run's proxy reach the audit log, even if they are reported only after its end.
+"""Denials by a run's proxy reach the audit log, even if they are reported only after its end.
 
 Tests of session/audit_writer.py.
 """
@@ -49,7 +49,7 @@ def _decided(log: Path, *hosts: str) -> None:
 def test_what_only_the_last_lines_of_the_proxy_have_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log was not read while the run went on, and is not requested again."""
+    """The log was not read during the run, and is not requested again."""
     monkeypatch.setattr(follower, "LOOK", 3600.0)
     said: list[str] = []
     one = _writer(tmp_path, said.append)
@@ -100,7 +100,7 @@ def _requested(log: Path, *requests: tuple[str, str, str]) -> None:
 
 
 def test_allowed_requests_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of them, also the last; refused ones once, with their count."""
+    """Each of them is written, including the last; refused ones once, with their count."""
     monkeypatch.setattr(follower, "LOOK", 3600.0)
     one = _writer(tmp_path, lambda _: None)
     one.begin(STARTED)
@@ -137,7 +137,7 @@ def test_allowed_requests_are_not_collected_for_nobody(tmp_path: Path) -> None:
 
 
 def test_calls_of_other_sessions_are_none_of_this_one(tmp_path: Path) -> None:
-    """The bridge writes one log for all; a line that is being written is read when it is whole."""
+    """The bridge writes one log for all; an incomplete line is read when it is complete."""
     file = tmp_path / "bridge.jsonl"
     head = {"event": "refused", "program": "gh", "arguments": ["a"], "why": "no", "time": "now"}
     own, other = (json.dumps({**head, "session": each}) for each in ("own", "other"))

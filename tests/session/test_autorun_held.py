@@ -39,7 +39,8 @@ def _paths(*decisions: str) -> list[str]:
 
 
 def _make(root: Path, each: AutorunName) -> str:
-    """Have a name there; where metadata counts, only that. Give what a program would write."""
+    """Make a file of this name; if metadata counts, only its metadata. Return the content that a program
+    would write."""
     where = root / (each.metadata or each.path)
     if each.metadata or each.path in DIRECTORIES:
         where.mkdir(parents=True, exist_ok=True)
@@ -63,12 +64,13 @@ DIRECTORIES = {
     ".git/branches",
     "CVS",
 }
-"""Of the names those that are made as directories here; as files they are held no less."""
+"""The names that are made as directories here; as files they are protected, too."""
 
 
 @pytest.mark.parametrize("below", ["", "one/", "one/two/three/"])
 def test_what_is_there_is_held(project: Project, below: str) -> None:
-    """Also below the root of the project, in repositories that are no submodules, and while it is missing."""
+    """This also holds below the root of the project, in repositories that are no submodules, and for missing
+    names."""
     root = project.root / below
     root.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(root / ".git", ignore_errors=True)
@@ -83,11 +85,11 @@ def test_what_is_there_is_held(project: Project, below: str) -> None:
 
 def test_what_is_made_is_reported(project: Project) -> None:
     names = _paths("existing", "report")
-    # A policy is there, which nobody inside changes, and placeholders in place of the others.
+    # A policy exists, which no program inside can change, and placeholders replace the others.
     held = ("sandbox.yaml", ".sandbox", ".config/", ".claude/")
     names = [name for name in names if not name.startswith(held)]
     reported = set()
-    for some in (names[:40], names[40:80], names[80:]):  # of more than 50 only the number is said
+    for some in (names[:40], names[40:80], names[80:]):  # above 50, only the number is printed
         ended = project.run("sh", "-c", WRITE.format("\n".join(some)))
         assert ended.stdout.decode().split() == some, ended.stderr
         lines = [line for line in ended.stderr.decode().splitlines() if "new or changed" in line]
@@ -97,7 +99,7 @@ def test_what_is_made_is_reported(project: Project) -> None:
 
 
 def test_a_repository_that_appears_is_seen_by_the_next_run(project: Project) -> None:
-    """The rendering that is kept holds while there is none."""
+    """The stored rendering is valid as long as there is none."""
     (project.root / "sub").mkdir()
     write = "echo x >>sub/.git/config; echo x >>sub/.envrc; true"
     assert project.run("true").returncode == 0
@@ -111,7 +113,8 @@ def test_a_repository_that_appears_is_seen_by_the_next_run(project: Project) -> 
 
 @pytest.mark.parametrize("name", ["remotes", "branches"])
 def test_a_run_names_no_remote(project: Project, name: str) -> None:
-    """Git reads the address of `origin` there if its configuration has none, and may run hooks at its end."""
+    """Git reads the address of `origin` there if its configuration has none, and may run hooks at that
+    address."""
     git, hook = project.root / ".git", project.root / "x.git" / "hooks" / "pre-receive"
     shutil.rmtree(git, ignore_errors=True)
     process.run("git", "init", "-q", "-b", "main", project.root, env=GIT)
@@ -146,11 +149,11 @@ printf '[core]\\nfsmonitor = {program}\\nbare = false\\nworktree = %s\\n' "$PWD"
 printf '[core]\\nfsmonitor = {program}\\n' >config.worktree; echo {store}.other >commondir
 mv {store} {store}.away && cp -a {store}.away {store}
 """
-"""The files that decide what Git on the host runs in a repository, and the ways to them."""
+"""The files that determine what Git on the host runs in a repository, and the paths to them."""
 
 
 def _use(store: Path, home: Path) -> None:
-    """Use a repository as somebody who looks at it."""
+    """Use a repository as a user who inspects it."""
     environ = {**GIT, "HOME": str(home)}
     for words in (
         ["status"],
@@ -162,7 +165,7 @@ def _use(store: Path, home: Path) -> None:
 
 @pytest.mark.parametrize("place", ["store.git", "one/two/store"])
 def test_a_bare_repository_runs_nothing_of_ours(project: Project, tmp_path: Path, place: str) -> None:
-    """`cd store && git status` suffices."""
+    """`cd store && git status` is enough."""
     store, pwned, program = project.root / place, tmp_path / "pwned", project.root / "program"
     program.write_text(f"#!/bin/sh\ntouch {pwned}\n")
     program.chmod(0o755)
@@ -188,7 +191,7 @@ def test_work_with_a_bare_repository_goes_on(project: Project, tmp_path: Path) -
 
 
 def _committed(directory: Path) -> Path:
-    """A repository with a commit, outside of the project."""
+    """Make a repository with a commit, outside of the project."""
     source = directory / "source"
     process.run("git", "init", "-q", "-b", "main", source, env=GIT)
     process.run("sh", "-c", f"{COMMIT} --allow-empty -m one", cwd=source, env=GIT)
@@ -231,7 +234,7 @@ DECOYS = {
     "entries": "mkdir .a; cd .a; seq 11000 | xargs touch",
     "caches": "mkdir -p node_modules target; cd node_modules; seq 1100 | xargs mkdir",
 }
-"""The files by which a program inside ended the search before other directories."""
+"""The files with which a program inside ended the search before it came to other directories."""
 
 
 @pytest.mark.parametrize("kind", DECOYS)
@@ -262,7 +265,7 @@ TOO_MANY = {
 
 @pytest.mark.parametrize("kind", representative(TOO_MANY, "names", "repositories"))
 def test_a_run_is_refused_if_it_cannot_hold_every_repository(project: Project, kind: str) -> None:
-    """Rather than to hold some of them: a run before chooses how many there are.
+    """Protecting only some would not be enough: an earlier run chooses their number.
 
     test_autorun.py tests each bound of the search, with smaller ones.
     """
@@ -276,7 +279,7 @@ def test_a_run_is_refused_if_it_cannot_hold_every_repository(project: Project, k
 
 
 def test_what_cannot_be_written_is_not_searched(project: Project) -> None:
-    """The way out of a refusal: a directory that is too large is made read-only."""
+    """The remedy for a refusal: a directory that is too large is made read-only."""
     project.policy.write_text(f"{project.policy.read_text()}  readonly: [$PROJECT/a]\n")
     subprocess.run(["git", "init", "-q", project.root / "z/r"], check=True, env=GIT)
     for number in range(MAX_FOUND + 1):
@@ -288,7 +291,7 @@ def test_what_cannot_be_written_is_not_searched(project: Project) -> None:
 
 @pytest.mark.parametrize("path", [".dotfiles", "src/.worktrees/feature"])
 def test_nested_repositories_are_held_where_a_dot_is_above_the_project(project: Project, path: str) -> None:
-    """Names that begin with a dot are settings in a home, and no reason to leave a project out."""
+    """Names with an initial dot are settings in a home, and no reason to skip a project."""
     root = project.home / path
     names = ["z/repo/.git/config", "z/repo/.git/hooks/x", "z/bare.git/config", "z/.vscode/tasks.json"]
     for words in (

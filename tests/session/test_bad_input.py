@@ -1,4 +1,4 @@
-"""Errors around `sandwright run`, and hostile commands: nothing is left of either."""
+"""Errors around `sandwright run`, and hostile commands: both leave nothing behind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.needs("bwrap")
 
 @pytest.mark.needs("docker")
 def test_a_daemon_that_is_dead(project: Project) -> None:
-    """Found before anything starts, and nothing else is taken in its place."""
+    """The error comes before any start, and no other method is used instead."""
     project.environment["DOCKER_HOST"] = f"unix://{project.home}/none.sock"
     ended = project.run("touch", "ran", options=("--method", "docker"))
     assert (ended.returncode, ended.stdout) == (125, b"")
@@ -23,7 +23,7 @@ def test_a_daemon_that_is_dead(project: Project) -> None:
 
 NO_GOOD = {
     "closes its output": ("exec >&- 2>&-; exit 4", 4),
-    "kills all": ("kill -KILL -1; exit 5", 5),  # not itself, and there is nobody else
+    "kills all": ("kill -KILL -1; exit 5", 5),  # not itself, and there is no other process
     "hangs": ("trap '' TERM INT HUP; exec >&- 2>&-; while :; do sleep 1; done", 124),
     "leaves a process": ("(trap '' TERM; setsid sleep 57 &) ; exit 6", 6),
     "forks": ("i=0; while [ $i -lt 300 ]; do sleep 57 & i=$((i + 1)); done; exit 9", 9),

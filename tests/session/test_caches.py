@@ -1,4 +1,5 @@
-"""`cache` in a policy: what a project keeps between runs, apart from the home's own, until it is removed.
+"""`cache` in a policy: a project's directories that persist between runs, separate from the home's, until
+removal.
 
 Tests of session/persistent.py.
 """
@@ -87,7 +88,7 @@ def test_a_layer_above_sets_the_variable_and_the_preset_does_not(person: Project
 
 
 def test_caches_are_removed_when_asked_but_not_those_in_use(person: Project) -> None:
-    """Go makes its modules' directories read-only; a link in a cache leads to what stays."""
+    """Go makes its modules' directories read-only; the target of a link in a cache stays."""
     outside = person.home / "outside"
     outside.mkdir(mode=0o555)
     script = """mkdir -p "$GOCACHE" "$GOMODCACHE/m"; ln -s "$1" "$GOCACHE/l"
@@ -110,7 +111,7 @@ def test_caches_are_removed_when_asked_but_not_those_in_use(person: Project) -> 
 
 
 def test_a_cache_that_is_too_deep_for_a_path(person: Project) -> None:
-    """A program inside can make it so, directory by directory."""
+    """A program inside can create one, directory by directory."""
     script = 'mkdir "$_"; chdir "$_" for $ENV{PIP_CACHE_DIR}; mkdir("d") && chdir "d" || die for 1 .. 1500'
     assert person.run("perl", "-e", script).returncode == 0
     done = person.sandwright("cleanup", "--caches")
@@ -128,7 +129,7 @@ def test_a_home_that_no_policy_can_name_is_told(person: Project) -> None:
 @pytest.mark.parametrize("command", ["run", "verify", "account-setup", "explain"])
 @pytest.mark.parametrize("key", ["write", "readonly"])
 def test_a_policy_cannot_have_any_number_of_them_made(person: Project, command: str, key: str) -> None:
-    """No approval is asked for them."""
+    """They need no approval."""
     paths = [f"$CACHE/d{number}/e/f" for number in range(MAX_PERSISTENT // 3 + 1)]
     deep = f"$CACHE/{'d/' * (MAX_PERSISTENT + 1)}"
     last = {"run": ("--", "true"), "explain": ("read", "/")}.get(command, ())

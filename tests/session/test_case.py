@@ -1,4 +1,4 @@
-"""A file system that ignores case itself: a mount covers one spelling of a name, so the policy is refused.
+"""A file system that ignores case: a mount covers one spelling of a name, so the policy is refused.
 
 Tests of policy/policy_warnings.py: a hard link in another case is a warning.
 """
@@ -25,7 +25,7 @@ BASE = "schema: 1\nmethod: bwrap\nfilesystem:\n  write: [$PROJECT]\n  deny: [$PR
 
 @pytest.fixture
 def volume(tmp_path: Path) -> Iterator[Path]:
-    """NTFS through FUSE, as a user's directory: names differ for the kernel, and lead to one file."""
+    """NTFS through FUSE, as a user's directory: the kernel distinguishes names that lead to one file."""
     if os.geteuid() != 0 or not (shutil.which("mkntfs") and shutil.which("lowntfs-3g")):
         pytest.skip("needs root, mkntfs and lowntfs-3g")
     image, point = tmp_path / "image", tmp_path / "volume"
@@ -75,7 +75,7 @@ class _IgnoresCase(LiveHost):
 
 
 class _NumbersSpellings(_IgnoresCase):
-    """FUSE without use_ino, and CIFS with noserverino: each spelling has an inode number of its own."""
+    """FUSE without use_ino, and CIFS with noserverino: each spelling has a separate inode number."""
 
     def ask(self, kind: str, subject: str = "", *more: str) -> tuple[str, ...]:
         found = super().ask(kind, subject, *more)
@@ -83,7 +83,7 @@ class _NumbersSpellings(_IgnoresCase):
 
 
 class _ListsTheOther(LiveHost):
-    """The directory lists .ENV, and the policy says .env."""
+    """The directory lists .ENV, and the policy has .env."""
 
     def status(self, path: str) -> Status:
         return super().status(path.replace(".env", ".ENV"))
@@ -140,7 +140,7 @@ def test_other_spellings(path: str, others: list[str]) -> None:
 def test_a_hard_link_in_another_case_is_only_reported(
     project: Project, monkeypatch: pytest.MonkeyPatch, names: int
 ) -> None:
-    """It is an entry of its directory. A further name of NTFS is none, and hides nothing."""
+    """A hard link is an entry of its directory. A second spelling on NTFS is none, and hides nothing."""
     (project.root / ".env").write_text("content")
     (project.root / (".ENV" if names == 1 else "ENV~1")).hardlink_to(project.root / ".env")
     project.policy.write_text(BASE)

@@ -1,4 +1,4 @@
-"""`cleanup` beside what runs: sessions that begin while it looks, or that can't be seen from here, stay.
+"""`cleanup` beside active runs: sessions that begin during its search, or that are invisible from here, stay.
 
 Tests of session/cleanup.py.
 Tests of session/stale.py.
@@ -36,7 +36,7 @@ OTHER_NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc")
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home and a runtime directory of this test's own."""
+    """A home and a runtime directory of this test only."""
     for name, path in (("XDG_RUNTIME_DIR", tmp_path / "run"), ("HOME", tmp_path / "home")):
         path.mkdir(mode=0o700)
         monkeypatch.setenv(name, str(path))
@@ -45,7 +45,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _record(project: Path, process: subprocess.Popen[bytes], **more: Any) -> str:
-    """The record of a session that a process is."""
+    """The record of a session for a process."""
     session = state.new_id()
     state.write(session_record(session, process.pid, project=str(project), **more))
     return session
@@ -58,7 +58,7 @@ def _session(**variables: str) -> subprocess.Popen[bytes]:
 
 
 def test_what_began_after_it_was_found_stays(here: Path) -> None:
-    """All that is known of a session is asked again when something of it is removed."""
+    """All facts about a session are checked again before a part of it is removed."""
     session = state.new_id()
     with _session(SANDWRIGHT_SESSION=session) as running:
         state.write(session_record(session, running.pid, project=str(here)))
@@ -90,7 +90,7 @@ def test_who_removes_something_of_a_session_has_its_lock(here: Path) -> None:
 
 
 def test_a_record_stays_as_long_as_something_it_leads_to(here: Path) -> None:
-    """A run's sweep, too, doesn't lose the only thing that says what a killed run has left (S4)."""
+    """A run's sweep, too, keeps the only record of a killed run's leftovers (S4)."""
     made = here / "placeholder"
     made.mkdir(mode=0o555)
     made.chmod(0o1555)
@@ -109,7 +109,7 @@ def test_a_record_stays_as_long_as_something_it_leads_to(here: Path) -> None:
 def test_containers_go_before_placeholders_and_records_last(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A container that goes on could create what a placeholder stands for; the record alone names both."""
+    """A running container could create a name that a placeholder protects; only the record names both."""
     made = here / "placeholder"
     made.mkdir(mode=0o555)
     made.chmod(0o1555)
@@ -146,7 +146,7 @@ def test_a_cache_of_a_project_in_which_a_session_began_stays(here: Path) -> None
 
 
 def test_the_rendering_of_a_recorded_session_stays(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However old: `cleanup` starts the launcher in it to remove the session's placeholders."""
+    """This holds at any age: `cleanup` starts the launcher in it to remove the session's placeholders."""
     monkeypatch.setattr(render_store, "MOST", 0)
     rendered = here / "home/.cache/sandwright/sessions/rendered"
     for name in ("a1", "b2"):
@@ -179,7 +179,7 @@ def test_whether_a_recorded_process_runs(change: dict[str, Any], found: str) -> 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"session": "0123456789abcdef"}', "one key more"])
 def test_a_damaged_record_is_ignored(here: Path, damage: str) -> None:
-    """As docs/state.md says."""
+    """docs/state.md says so."""
     session = "0123456789abcdef"
     file = Path(state.write(session_record(session, project=str(here))))
     whole = state.read(session)
@@ -195,7 +195,7 @@ def test_a_damaged_record_is_ignored(here: Path, damage: str) -> None:
 
 
 def test_a_process_that_can_not_be_looked_at_has_not_ended(here: Path) -> None:
-    """Without a free descriptor nothing of /proc can be read."""
+    """Without a free descriptor, no file of /proc can be read."""
     asking = (
         "import os, resource; from sandwright import signalling\n"
         "own = signalling.identity(); resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))\n"
@@ -220,7 +220,7 @@ def test_refusals_of_a_session_that_runs_stay(here: Path) -> None:
 
 
 def test_the_directory_of_a_run_elsewhere(here: Path) -> None:
-    """One of a process in another pid namespace, whose number here is nobody's or anybody's."""
+    """It belongs to a process in another pid namespace, whose number here is unused or another process's."""
     with rundirs.record_directory("oci", "sandwright-0123456789"):
         directory = here / "run/sandwright/runs/sandwright-0123456789"
         owner = directory / "owner"
@@ -239,7 +239,7 @@ def test_the_directory_of_a_run_elsewhere(here: Path) -> None:
 @pytest.mark.needs("bwrap", "unshare")
 @pytest.mark.skipif(os.getuid() != 0, reason="root makes pid namespaces without one of users")
 def test_a_run_in_another_pid_namespace_forgets_none_here(project: Project) -> None:
-    """Nor do `cleanup` and `status` there take it for ended (L1)."""
+    """Nor do `cleanup` and `status` there treat it as ended (L1)."""
     project.apart()
     with project.start("sh", "-c", "echo up; exec sleep 50") as running:
         assert running.stdout is not None
@@ -299,7 +299,7 @@ def _marked(session: str) -> set[int]:
 
 @pytest.mark.needs("bwrap")
 def test_cleanup_beside_runs_that_begin(project: Project) -> None:
-    """Each is to end by itself, with its record, while something that was killed keeps `cleanup` looking."""
+    """Each run ends by itself, with its record, while a leftover keeps `cleanup` busy."""
     project.apart()
     assert project.run("true").returncode == 0
     with _session() as ended:
@@ -312,7 +312,7 @@ def test_cleanup_beside_runs_that_begin(project: Project) -> None:
     with subprocess.Popen(("sleep", "100"), env=marked) as left:  # `cleanup` waits for it, then ends it
         with subprocess.Popen([*SANDWRIGHT, "cleanup"], cwd=project.root, env=project.environ) as looking:
             runs = [project.start("sleep", "5") for _ in range(4)]
-            assert left.wait(WAIT) == -signal.SIGKILL  # at once: what nobody has waited for is still there
+            assert left.wait(WAIT) == -signal.SIGKILL  # at once: a zombie is still there
             assert looking.wait(WAIT) == 0
         for each in runs:
             _, said = each.communicate(timeout=WAIT)

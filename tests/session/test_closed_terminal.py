@@ -1,4 +1,4 @@
-"""A closed window or ssh connection ends a run in the foreground, and none that has left the terminal.
+"""A closed window or ssh connection ends a run in the foreground, but not one that has left the terminal.
 
 Tests of launcher/source/monitor.c, launcher/source/terminal.c: SIGHUP.
 """
@@ -36,13 +36,13 @@ EACH = representative(
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether a child has ended; it stays one."""
+    """Whether a child has ended; it stays a zombie."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 @pytest.mark.parametrize(("method", "uid"), EACH)
 def test_it_ends_a_run_in_the_foreground(method: str, uid: int) -> None:
-    """And leaves no process, which `place` looks for; also one that ignores the hangup, after a while."""
+    """No process remains, which `place` checks; a run that ignores the hangup ends after a while."""
     with place(method, uid) as at:
         script = "trap 'echo told > told; exit 3' HUP; echo u''p; while :; do sleep 0.1; done"
         words = [*at.before, str(at.launcher), "sh", "-c", script]
@@ -55,7 +55,7 @@ def test_it_ends_a_run_in_the_foreground(method: str, uid: int) -> None:
 
 @pytest.mark.parametrize(("method", "uid"), EACH)
 def test_it_does_not_end_one_that_has_left_it(method: str, uid: int) -> None:
-    """As `run --detach` does: in a session of its own, with other streams."""
+    """`run --detach` does this: a separate session, with other streams."""
     with place(method, uid) as at:
         (at.root / "pid").touch()
         (at.root / "pid").chmod(0o666)
@@ -75,7 +75,7 @@ def test_it_does_not_end_one_that_has_left_it(method: str, uid: int) -> None:
 
 
 def test_the_signal_is_the_kernels() -> None:
-    """The control: a program that does nothing about it ends by it."""
+    """The control: a program without a handler ends by it."""
     with terminal(["/bin/sleep", "300"], Path("/"), {}) as shown:
         shown.hang_up()
         until(lambda: _has_ended(shown.pid), "it goes on")

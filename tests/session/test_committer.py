@@ -1,4 +1,4 @@
-"""Aider, which writes who commits into .git/config where Git knows nobody, is told of before it fails."""
+"""Aider writes a committer into .git/config if Git has no identity: a message says so before it fails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMED = "[user]\n\tname = A Person\n\temail = person@example.org\n"
 
 @contextmanager
 def listening(path: Path) -> Iterator[None]:
-    """A socket of an agent's name."""
+    """A socket with an agent's name."""
     with sockets.socket(sockets.AF_UNIX) as made:
         made.bind(str(path))
         made.listen()
@@ -60,7 +60,7 @@ def test_who_commits_is_asked_for_before_aider_fails(person: Project) -> None:
 
 @pytest.mark.parametrize("file", [".gitconfig", ".config/git/config", "p/.git/config", "included"])
 def test_whoever_is_known_is_told_of_nothing(person: Project, file: str) -> None:
-    """The remark of an earlier run goes, too, which is kept with what was rendered."""
+    """The note of an earlier run, which is stored with the rendering, disappears, too."""
     assert SAID in person.run("aider", options=OPTIONS).stderr
     path = person.home / (".gitconfig" if file == "included" else file)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def test_in_an_image_the_file_has_to_be_shown(person: Project, shown: bool) -> N
 
 
 def test_others_are_told_of_nothing(person: Project) -> None:
-    """Their commits fail, and Git says why; without a repository there is nothing to commit."""
+    """Their commits fail with Git's own message; without a repository there is nothing to commit."""
     assert SAID not in person.run("git", "status", options=OPTIONS).stderr
     process.run("rm", "-r", person.root / ".git")
     assert SAID not in person.run("aider", options=OPTIONS).stderr
@@ -100,7 +100,7 @@ def test_others_are_told_of_nothing(person: Project) -> None:
 @pytest.mark.needs("gpg")
 @pytest.mark.parametrize("signs", [True, False])
 def test_a_commit_that_cannot_be_signed_is_explained(project: Project, signs: bool) -> None:
-    """The real gpg has no key here, as it has none inside where ~/.gnupg is denied."""
+    """The real gpg has no key here, just as inside if ~/.gnupg is denied."""
     shutil.rmtree(project.root / ".git")
     process.run("git", "init", "-q", project.root)
     with (project.root / ".git" / "config").open("a") as file:
@@ -122,7 +122,7 @@ def test_an_agent_that_is_open_signs(project: Project) -> None:
 
 
 def test_a_listed_key_signs(project: Project) -> None:
-    """Control: a key of the other kind does not, and the remark names the field."""
+    """The control: a key of the other kind does not, and the note names the field."""
     (project.root / ".git" / "config").write_text(
         f"{NAMED}\tsigningkey = ~/.ssh/id.pub\n[commit]\n\tgpgsign\n[gpg]\n\tformat = ssh\n"
     )

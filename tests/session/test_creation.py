@@ -45,7 +45,7 @@ SCRIPT = Path(script.__file__ or "")
 
 @pytest.fixture
 def outside(project: Project) -> Iterator[Project]:
-    """A project that is not below the sandbox's private /tmp."""
+    """A project outside the sandbox's private /tmp."""
     root = Path(tempfile.mkdtemp(prefix="sandwright-test-", dir="/var/tmp"))
     project.root = root / "p"
     for name in ("sub", "deep"):
@@ -96,7 +96,7 @@ def test_no_call_creates_a_restricted_name(outside: Project) -> None:
 
 
 def test_nor_further_down(outside: Project) -> None:
-    """Below a directory that was there at the start only the directory with the restricted name is closed."""
+    """Below a directory that existed at the start, only the directory with the restricted name is closed."""
     (outside.root / "deep/other/sub").mkdir(parents=True)
     (outside.root / "deep/sub").mkdir()
     found = answers(outside, "key", "other-key", cwd=outside.root / "deep")
@@ -134,7 +134,7 @@ print(tried, made)
 
 
 def test_a_path_that_is_changed_meanwhile(outside: Project) -> None:
-    """The call goes on only where Landlock decides, and everything else goes by the supervisor's copy."""
+    """The call goes on only if Landlock decides; otherwise the supervisor uses its own copy."""
     found = outside.run("/usr/bin/python3", "-c", RACE, "4")
     assert found.returncode == 0, found.stdout + found.stderr
     tried, made = map(int, found.stdout.split())
@@ -229,7 +229,7 @@ WITHOUT_CAPABILITIES = ("setpriv", *CAPABILITIES) if os.geteuid() == 0 else ()
 
 
 def test_other_names_are_created_as_by_the_kernel(outside: Project, tmp_path: Path) -> None:
-    """In the closed directory as in one below, and as without a sandbox."""
+    """In the closed directory and in one below, the results are the same as without a sandbox."""
     found = outside.run("/usr/bin/python3", "-c", SAME)
     assert found.returncode == 0, found.stderr.decode()
     lines = found.stdout.decode().splitlines()
@@ -243,11 +243,11 @@ def test_other_names_are_created_as_by_the_kernel(outside: Project, tmp_path: Pa
 
 
 ACCESS_LIST = struct.pack("<I" + 3 * "HHI", 2, 1, 7, 2**32 - 1, 4, 7, 2**32 - 1, 0x20, 5, 2**32 - 1)
-"""Of directories: rwxrwxr-x for what is created in them (acl(5), linux/posix_acl_xattr.h)."""
+"""For directories: rwxrwxr-x for new entries (acl(5), linux/posix_acl_xattr.h)."""
 
 
 def test_a_default_access_list_replaces_the_mask(outside: Project) -> None:
-    """As by the kernel (umask(2))."""
+    """The kernel does the same (umask(2))."""
     try:
         os.setxattr(outside.root, "system.posix_acl_default", ACCESS_LIST)
     except OSError as error:
@@ -279,7 +279,7 @@ print(wrong[:1], len(wrong))
 
 
 def test_a_parent_that_another_thread_makes(outside: Project) -> None:
-    """As npm's: the call fails with ENOENT, or succeeds."""
+    """npm does this: the call fails with ENOENT, or succeeds."""
     assert outside.run("/usr/bin/python3", "-c", PARALLEL).stdout.decode() == "[] 0\n"
 
 
@@ -305,13 +305,13 @@ print(wrong[:1], len(wrong), len(opened))
 
 
 def test_a_file_that_another_thread_removes(outside: Project) -> None:
-    """As lock files, and SQLite's `-shm`."""
+    """Examples are lock files, and SQLite's `-shm`."""
     assert outside.run("/usr/bin/python3", "-c", REMOVED).stdout.decode() == "[] 0 4000\n"
 
 
 @pytest.fixture
 def folding(outside: Project) -> Iterator[Project]:
-    """A file system of which the launcher doesn't know how it compares names."""
+    """A file system whose comparison of names the launcher does not know."""
     if os.geteuid() != 0 or not Path("/dev/fuse").exists() or shutil.which("bindfs") is None:
         pytest.skip("needs root, /dev/fuse and bindfs")
     source = outside.root.with_name("source")
@@ -323,7 +323,7 @@ def folding(outside: Project) -> Iterator[Project]:
 
 
 def test_names_that_may_be_folded(folding: Project) -> None:
-    """Other characters may stand for any (the Kelvin sign folds to a k), and short names for any name."""
+    """Other characters may equal any (the Kelvin sign folds to a k), and short names any name."""
     refused = (
         "secrets",
         "SECRETS. ",
@@ -351,13 +351,13 @@ for path in ("new", ".bashrc", "sub/new", "sandbox.yaml"):
 
 
 def test_openat2(outside: Project) -> None:
-    """The filter allows it here: callers are prepared for a kernel without it."""
+    """Here the filter answers as a kernel without it, for which callers are prepared."""
     ran = outside.run("/usr/bin/python3", "-c", OPENAT2, options=("--set", "process.seccomp=build"))
     assert ran.stdout.decode().split() == ["ENOSYS", "EACCES", "made", "made"]
 
 
 def test_new_directories_are_used(outside: Project) -> None:
-    """They have no rule: what is created in them, and below, the supervisor creates."""
+    """They have no rule: the supervisor creates all names in them and below."""
     ran = outside.run(
         "sh", "-ec",
         "mkdir -p new/a/b; echo 1 >new/a/b/f; cp -r new copy; mv new/a up; mv copy/a/b/f .; "
@@ -371,7 +371,7 @@ def test_new_directories_are_used(outside: Project) -> None:
 
 
 def test_mount_points_are_not_moved(outside: Project) -> None:
-    """The kernel would let the supervisor move what is a mount point in another mount namespace."""
+    """The kernel would let the supervisor move a mount point of another mount namespace."""
     (outside.root / ".vscode").mkdir()
     (outside.root / ".vscode/settings.json").write_text("mine\n")
     (outside.root / ".envrc").write_text("mine\n")
@@ -421,7 +421,7 @@ while not os.path.exists("go"):
 
 
 def test_links_in_what_the_host_makes_meanwhile(outside: Project) -> None:
-    """Also before the launcher hides it."""
+    """This holds before the launcher hides it, too."""
     made = (".vscode", ".idea", ".husky", ".cursor", ".devcontainer")
     with outside.start("/usr/bin/python3", "-c", LINKS, *made) as process:
         for _ in range(300):
@@ -497,7 +497,8 @@ while not os.path.exists("go"):
     ),
 )
 def test_sockets_make_no_repository(outside: Project, there: str, protected: bool) -> None:
-    """Git looks only whether `objects` and `refs` can be searched. The control: unprotected, it runs."""
+    """Git only checks whether `objects` and `refs` can be searched. The control: unprotected, the attack
+    works."""
     if there:
         (outside.root / there).touch()
         (outside.root / there).chmod(0o755)
@@ -526,7 +527,7 @@ def test_denied_names_keep_their_placeholders(outside: Project) -> None:
 
 
 def test_without_landlock_nothing_starts(outside: Project, tmp_path: Path) -> None:
-    """A launcher that was rendered elsewhere."""
+    """The launcher was rendered on another host."""
     shown = outside.sandwright("render", "--out", str(tmp_path / "out"))
     assert shown.returncode == 0, shown.stderr.decode()
     launch = next((tmp_path / "out").rglob("launch"))

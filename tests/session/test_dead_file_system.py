@@ -1,4 +1,4 @@
-"""A file system stops answering while a run goes on: the run ends, and says what it can't look at."""
+"""A file system stops answering during a run: the run ends, and names the paths that it can't read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MADE = "read x; git init -q tool; exit 7"
 
 @pytest.fixture
 def mounts(tmp_path: Path) -> Iterator[Callable[[Path], DeadFuse]]:
-    """Mounts one with a directory and a file in it."""
+    """Mounts such a file system with a directory and a file in it."""
     shown = tmp_path / "shown"
     (shown / "inner").mkdir(parents=True)
     (shown / "inner" / "file").write_text("content")
@@ -37,9 +37,10 @@ def mounts(tmp_path: Path) -> Iterator[Callable[[Path], DeadFuse]]:
 
 
 def _ended(project: Project, dead: DeadFuse, script: str) -> tuple[int, str, float]:
-    """A run that goes on when the file system is silent: its status, what it said, seconds from then on.
+    """A run that goes on when the file system is silent: its status, its output, and the seconds from then
+    on.
 
-    What waits inside keeps what it writes to, so that is a file.
+    A process that waits inside keeps its output open, so the output is a file.
     """
     written, said = project.home / "written", project.home / "said"
     with (
@@ -65,7 +66,7 @@ def _ended(project: Project, dead: DeadFuse, script: str) -> tuple[int, str, flo
 
 
 def test_a_run_ends_with_its_status(project: Project, mounts: Callable[[Path], DeadFuse]) -> None:
-    """The other directories of the project are scanned all the same."""
+    """The other directories of the project are still scanned."""
     (project.root / "mnt").mkdir()
     dead = mounts(project.root / "mnt")
     assert project.run("true").stderr == b""
@@ -88,7 +89,7 @@ def test_a_time_limit_ends_what_waits_inside(project: Project, mounts: Callable[
 
 @pytest.mark.skipif(not THOROUGH, reason="it takes a minute")
 def test_a_project_that_is_dead(project: Project, mounts: Callable[[Path], DeadFuse], tmp_path: Path) -> None:
-    """The mounts can no longer be compared: so the run is no success."""
+    """The mounts can no longer be compared, so the run fails."""
     for path in (".git/hooks/x", ".git/config", ".git/HEAD", "sandbox.yaml"):
         (tmp_path / "shown" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "shown" / path).write_bytes((project.root / path).read_bytes())

@@ -92,12 +92,12 @@ def test_planted_refusals_are_told_and_what_is_allowed_is_not(project: Project, 
 
 
 def test_the_edits_allow_what_they_say(project: Project, host: str) -> None:
-    """The same run, under a policy with both: neither is refused any more."""
+    """The same run under a policy with both edits: neither access is refused any more."""
     before, _ = _run(project, "edits", host)
     assert [each["kind"] for each in before] == ["syscall", "connect"]
     assert before[0]["edit"] == "process: {seccomp: build}"
     edits = f"process: {{seccomp: build}}\nnetwork: {{unix_sockets: ['{host}']}}\n"
-    # Sockets of other tests come and go there, and each that is seen inside is covered.
+    # Sockets of other tests come and go there, and each visible one is covered.
     others = "filesystem: {deny: [/var/tmp]}\n"
     project.policy.write_text(f"schema: 1\nmethod: bwrap\n{others}{edits}")
     assert before[1]["edit"] in edits
@@ -164,7 +164,8 @@ with contextlib.suppress(ConnectionRefusedError):
 
 
 def test_connections_without_a_network(project: Project) -> None:
-    """Each address, and name servers; not the loopback, nor datagrams by which glibc sorts addresses."""
+    """Each address is reported, and name servers; not the loopback, nor glibc's datagrams for sorting
+    addresses."""
     project.policy.write_text("schema: 1\nmethod: bwrap\n")
     found, said = project.denials(interpreters.INSIDE, "-P", "-c", CONNECTS)
     servers = {each["what"] for each in found if "name server" in each["what"]}

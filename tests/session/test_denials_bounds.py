@@ -1,4 +1,7 @@
-"""The bounds of a run's report on refusals, for any record: no more than holds, and no edit that opens more.
+"""The bounds of a run's report on denials, for any record: limited numbers, and no edit that opens more.
+
+Tests of session/denial_sources.py: which line of the policy is named. Tests of session/denials.py. Tests of
+session/explained.py.
 
 Tests of session/denial_sources.py: which line of the policy is named.
 Tests of session/denials.py.
@@ -45,7 +48,8 @@ FOUND = ("absent", "file", "directory", "link", "other")
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home whose directory `closed` the policy denies. Not below /tmp, which is the sandbox's own."""
+    """A home whose directory `closed` the policy denies. It is not below /tmp, which is private in the
+    sandbox."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         home = Path(os.path.realpath(folder))
         for name in ("p/file", "closed/key", "closed/it's", "seen/file", *(f"seen/{n}" for n in range(5))):
@@ -65,7 +69,7 @@ def _request(recording: Recording | None = None) -> RunRequest:
 
 
 def _told(*accesses: tuple[Path, str, str]) -> list[Any]:
-    """The denials that are reported for paths, with the kind of file and of access at each."""
+    """The denials that are reported for paths, with the kind of file and of access for each."""
     asked = (Access(str(path), str(path), found, frozenset({kind})) for path, found, kind in accesses)
     request = _request()
     return list(explained.path_denials(asked, lambda settings: resolved_with(request, settings)))
@@ -90,7 +94,7 @@ def test_what_this_user_can_not_do_outside_is_not_told(home: Path, monkeypatch: 
 
 
 def test_what_the_sandbox_has_for_itself_is_not_told(home: Path) -> None:
-    """No rule of the policy is to blame there; `/dev` and `/proc` are read-only but for some names."""
+    """No rule of the policy applies there; `/dev` and `/proc` are read-only except for some names."""
     own = (Path("/dev/made"), Path("/proc/version"), Path("/sys/kernel/mm"), Path("/tmp/made"))
     assert home.exists()
     assert _told(*((path, "absent", kind) for path in own for kind in ("create", "write", "read"))) == []
@@ -132,7 +136,7 @@ def _explained(recording: Recording, digest: str = "") -> tuple[list[Any], list[
 
 
 def test_no_rule_of_another_policy_is_blamed(home: Path) -> None:
-    """The policy of the run counts, and not what its file says when that has ended."""
+    """The policy of the run counts, not the content of its file after the run."""
     refused = Access(f"{home}/closed/key", f"{home}/closed/key", "absent", frozenset({"read"}))
     recording = Recording(str(home / "record"), looks=False)
     told: list[object] = []
@@ -147,7 +151,7 @@ def test_no_rule_of_another_policy_is_blamed(home: Path) -> None:
 
 
 def test_no_edit_of_another_policy_is_offered(home: Path) -> None:
-    """It was changed when the rules had been read, and the edits had not been tried."""
+    """It changed between the reading of the rules and the test of the edits."""
     refused = Access(f"{home}/closed/key", f"{home}/closed/key", "absent", frozenset({"read"}))
 
     def resolve(settings: list[str]) -> ResolvedPolicy:
@@ -192,7 +196,7 @@ def _context() -> DenialContext:
 
 
 def _connections(*paths: str) -> list[RunEvent]:
-    """As a launcher says it: a character is a byte."""
+    """A record as the launcher writes it: a character is a byte."""
     names = (each.encode().decode("latin-1") for each in paths)
     return [RunDenied(what=DeniedConnection(path=each, error=13)) for each in names]
 
@@ -230,7 +234,7 @@ REQUESTS: dict[str, str | None] = {
     "GET /a','/**": None,
     "TRACE /a": None,
 }
-"""The requests of a sandbox, each with the proposed rule: for no other method, service or path."""
+"""The requests of a sandbox, each with the proposed rule: only for this method, service and path."""
 
 
 @pytest.mark.parametrize(("request_", "rule"), REQUESTS.items())
@@ -270,7 +274,7 @@ SOCKETS = ("/tmp/s", "/tmp/a?b", "/tmp/a b", "/tmp/" + "n" * 200, "/", "/proc/se
 
 
 def test_edits_that_the_policy_refuses_are_not_offered(home: Path) -> None:
-    """Each that is offered is one that `sandbox.yaml` takes."""
+    """`sandbox.yaml` accepts each offered edit."""
     events = [*_connections(*SOCKETS), *_hosts(*HOSTS), *_hosts(*HOSTS, listed=HOSTS)]
     found = cast("Any", denials.collect_denials(events, _context()))
     edits = {str(each.edit) for each in found if each.edit}

@@ -1,4 +1,4 @@
-"""Refused calls are told under every method whose filter the launcher loads, each by what refused it.
+"""Denied calls are reported under every method whose filter the launcher loads, each with its cause.
 
 Tests of launcher/source/confine.c: the filter and its listener.
 """
@@ -101,7 +101,7 @@ def test_nobody_inside_has_a_listener(project: Project, policy: str) -> None:
 def test_without_a_listener_calls_are_refused_as_before_and_that_is_said(
     project: Project, policy: str
 ) -> None:
-    """As in a container whose filter lets nobody listen, or inside of another sandbox of ours."""
+    """Examples are a container whose filter permits no listener, and another sandbox of ours."""
     project.policy.write_text(policy)
     (project.root / "refused.py").write_bytes(INSIDE.read_bytes())
     rendered = project.sandwright("render", "--out", str(project.home / "out"))
@@ -121,7 +121,7 @@ def test_without_a_listener_calls_are_refused_as_before_and_that_is_said(
 
 
 def _no_listeners() -> None:
-    """A filter for what is started: seccomp(2) with that flag is EPERM."""
+    """A filter for the started program: seccomp(2) with that flag fails with EPERM."""
     (number,) = map(int, plantedcalls.numbers(["seccomp"]))
     code = (
         (0x20, 0, 0, 0),  # the call's number

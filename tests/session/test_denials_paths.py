@@ -1,4 +1,4 @@
-"""`run --explain-denials`: planted paths, each told with what was asked of it and the rule; no other is.
+"""`run --explain-denials`: each planted path is reported with its access and its rule, and no other path.
 
 Tests of launcher/source/record.c.
 Tests of session/explained.py.
@@ -21,7 +21,7 @@ from support import interpreters
 from support.thorough import THOROUGH
 
 COUNT = 20 if THOROUGH else 4
-"""Of each kind of refusal. Of what is allowed there are twice as many."""
+"""The number for each kind of denial. There are twice as many permitted accesses."""
 
 TRIES = """
 import contextlib, os, sys
@@ -147,7 +147,7 @@ def test_its_edits_allow_what_they_say(project: Project, policy: str) -> None:
 
 
 def test_what_the_host_refuses_too_is_not_told(project: Project) -> None:
-    """Files of a directory that is read-only outside as well: nobody's rule would change that."""
+    """Files of a directory that is read-only outside as well: no rule would change that."""
     script = "import contextlib\nwith contextlib.suppress(OSError): open('/sys/kernel/made', 'w')\n"
     found, said = _run(project, script, policy="schema: 1\nmethod: bwrap\n")
     assert (found, "refused:" in said) == ([], False)
@@ -163,7 +163,7 @@ def test_where_paths_can_not_be_told_nothing_is_run(project: Project) -> None:
 
 @contextlib.contextmanager
 def _stalled(place: Path) -> Iterator[None]:
-    """A file system that answers nobody: its server is not there yet."""
+    """A file system that never answers: its server is not running."""
     place.mkdir(parents=True)
     device = os.open("/dev/fuse", os.O_RDWR)
     try:
@@ -196,7 +196,7 @@ os._exit(0)
 
 @pytest.mark.skipif(not Path("/dev/fuse").exists() or os.geteuid() != 0, reason="needs /dev/fuse, and root")
 def test_a_path_that_nobody_answers_for_holds_up_no_other(project: Project) -> None:
-    """The supervisor looks up what a call names, which may take as long as its file system wants."""
+    """The supervisor looks up the path of a call, which may take any time on such a file system."""
     shown = project.home.parent / "shown"
     project.policy.write_text(
         f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT], read: [/, {shown}]}}\n"
@@ -243,7 +243,7 @@ def test_the_key_that_lifts_a_rule_is_named(project: Project) -> None:
 
 
 def test_a_cache_of_a_tool_is_proposed_by_its_word(project: Project) -> None:
-    """Not the whole of `~/.cache`, in which the tool could not create its directory."""
+    """The proposal is not the whole of `~/.cache`, in which the tool could not create its directory."""
     (project.home / ".cache").mkdir(exist_ok=True)
     script = (
         "import contextlib, os, sys\n"

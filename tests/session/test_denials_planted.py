@@ -1,4 +1,4 @@
-"""Planted denials: each is told with what was refused, by which rule; nothing that was allowed is.
+"""Planted denials: each is reported with the access and the rule; no permitted access is.
 
 Those of `oci` and `user` are in `launcher/test_runtime_denials.py` and `methods/user/test_user_run.py`.
 

@@ -1,4 +1,4 @@
-"""Inherited file descriptors stay outside: a directory of the host is a way to all that is above it.
+"""Inherited file descriptors stay outside: a directory of the host gives access to all directories above it.
 
 Tests of launcher/source/check.c: inherited file descriptors are closed.
 """
@@ -19,7 +19,7 @@ from support.thorough import THOROUGH
 SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
 POLICY = "method: bwrap\nfilesystem: {write: [$PROJECT]}\n"
 LOOK = 'for each in /proc/[0-9]*/fd/*; do [ ! -d "$each" ] || echo "$each"; done; cat ../beside 2>/dev/null'
-"""Nothing of it is to be seen, in no process: neither a directory nor what lies beside the project."""
+"""No process inside has it: neither a directory nor a file beside the project."""
 
 pytestmark = [pytest.mark.needs("bwrap"), pytest.mark.real_start]
 
@@ -35,7 +35,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def _look(argv: Sequence[str | Path], project: Path, opened: int, **variables: str) -> process.Result:
-    """Start it with the directory above the project open under a number."""
+    """Start it with the directory above the project open under this number."""
     inside = LOOK + f"; cat /proc/self/fd/{opened}/beside /proc/1/fd/{opened}/beside 2>/dev/null; exit 7"
     words = ["bash", "-c", f'exec {opened}<..; exec "$@"', "bash", *argv, "sh", "-c", inside]
     environment = {**os.environ, **variables}

@@ -1,4 +1,4 @@
-"""Runs in the background: `run --detach`, `logs`, how long they are kept, and `stop`.
+"""Runs in the background: `run --detach`, `logs`, their retention, and `stop`.
 
 Tests of cli/detaching.py.
 Tests of foreground.py: the status of a command for which Python waits.
@@ -79,7 +79,7 @@ def test_its_output_and_status_are_in_its_log(detached: Project) -> None:
 def test_a_command_that_cannot_be_executed_is_no_start(
     detached: Project, command: str, status: int, message: str
 ) -> None:
-    """It printed a name, and ended with 0."""
+    """It used to print a name, and end with 0."""
     (detached.root / "file").touch(mode=0o644)
     ended = detached.sandwright("run", "--detach", "--name", "web", "--", command)
     assert (ended.returncode, ended.stdout) == (status, b"")
@@ -120,7 +120,7 @@ main()
 
 @pytest.mark.needs("bwrap")
 def test_who_follows_reads_to_the_end(detached: Project) -> None:
-    """Also what is reported when the command has ended."""
+    """This includes the report after the command's end."""
     waiting = replace(detached, forked=(sys.executable, "-P", "-c", REPORTS_WHEN_TOLD))
     _start(waiting, "echo up; while [ ! -e end ]; do sleep 0.05; done", "--name", "web")
     (detached.root / "end").touch()
@@ -218,7 +218,7 @@ def test_stop_ends_a_run_in_the_foreground(detached: Project) -> None:
 
 @pytest.mark.needs("bwrap")
 def test_it_outlives_the_terminal(detached: Project) -> None:
-    """A closed terminal ends its session leader's programs (SIGHUP)."""
+    """A closed terminal ends the programs of its session (SIGHUP)."""
     words = [*detached.command, "run", "--detach", "--name", "web", "--", "sh", "-c", "echo up; sleep 300"]
     child, terminal = pty.fork()
     if child == 0:

@@ -1,4 +1,5 @@
-"""The report of `sandwright doctor` on engines that refuse us, on images, on runtimes with known escapes.
+"""The report of `sandwright doctor` on engines that refuse the user, on images, on runtimes with known
+escapes.
 
 Tests of methods/<name>/backend.py: preflights.
 Tests of methods/bwrap/backend.py: the preflight, and what is missing.
@@ -63,7 +64,7 @@ def test_versions_with_known_escapes(said: str, known: bool) -> None:
 
 
 def test_what_a_run_is_not_told_of_is_said() -> None:
-    """Of methods that start, and refuse anything."""
+    """This concerns methods that start and can deny an access."""
     found = unreported_denials(
         [*(Preflight(name, "ready") for name in ("bwrap", "docker", "noop")), Preflight("vm", "not-started")]
     )
@@ -75,7 +76,7 @@ def test_what_a_run_is_not_told_of_is_said() -> None:
 
 @pytest.mark.parametrize("code", ["ready", "program-missing"])
 def test_a_form_is_tried_where_its_method_does_not_start(code: Code, monkeypatch: pytest.MonkeyPatch) -> None:
-    """QEMU's machine hangs for 15 s on some, and is needed by nobody who has User-Mode Linux."""
+    """QEMU's machine hangs for 15 s on some hosts, and is not needed with User-Mode Linux."""
     tried: list[str] = []
 
     def found(name: str, *_: object, **__: object) -> Preflight:
@@ -112,7 +113,7 @@ def _first_on_path(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 def test_a_ready_runtime_with_known_escapes_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runc is a stand-in that only knows its version: a real one of each version can't be had."""
+    """A stand-in for runc only reports its version: a real one of each version is unavailable."""
     _first_on_path(monkeypatch, tmp_path)
     monkeypatch.setenv("SANDWRIGHT_ROOTFS", str(tmp_path))
     host = collect_host()
@@ -153,7 +154,7 @@ def test_a_method_without_its_image_is_not_ready(
 def test_an_engine_without_the_image_is_not_ready(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client is a stand-in that has the image or not; one that was built here is loaded by `run`."""
+    """The client is a stand-in with or without the image; `run` loads an image that was built here."""
     _first_on_path(monkeypatch, tmp_path)
     monkeypatch.setenv("SANDWRIGHT_BUILD", str(tmp_path / "build"))
     monkeypatch.delenv("SANDWRIGHT_ROOTFS", raising=False)
@@ -173,7 +174,7 @@ def test_an_engine_without_the_image_is_not_ready(
 
 @pytest.mark.needs("runc")
 def test_doctor_tells_of_the_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the real runc: its trial sandbox works, and a run would not."""
+    """With the real runc: its trial sandbox works, but a run would not."""
     monkeypatch.setenv("SANDWRIGHT_BUILD", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("SANDWRIGHT_ROOTFS", raising=False)
@@ -192,7 +193,7 @@ REFUSALS = [
 def test_a_daemon_that_turns_us_away_is_not_dead(
     said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client is a stand-in, as root is turned away by none; what the real one says is the next test."""
+    """The client is a stand-in, because no daemon refuses root; the next test has the real message."""
     _first_on_path(monkeypatch, tmp_path)
     _program(tmp_path, "docker", f"echo '{said}' >&2; exit 1")
     found = Docker().dead()
@@ -256,7 +257,7 @@ def test_apparmors_restriction_names_the_profile_that_ships() -> None:
     )
     assert code == "namespaces-restricted"
     install, load = remedy.split(" && ")
-    *words, shipped, folder = shlex.split(install)  # the path of this clone may hold blanks
+    *words, shipped, folder = shlex.split(install)  # the path of this clone may contain blanks
     profile = Path(shipped)
     assert (words, folder) == (["sudo", "install", "-m", "644"], "/etc/apparmor.d/")
     assert load == "sudo apparmor_parser -r /etc/apparmor.d/sandwright-bwrap"
@@ -272,7 +273,7 @@ def test_apparmors_restriction_names_the_profile_that_ships() -> None:
 
 @pytest.mark.needs("podman", "runc")
 def test_what_podmans_networks_lack_without_root_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It starts, since the trial has no network; a proxy would not."""
+    """It starts, because the trial has no network; a proxy would not."""
     here = collect_host()
     for names, uid, device, said in (
         ({}, 0, "/dev/null", ""),
@@ -312,7 +313,7 @@ def test_known_escapes_hide_nothing_else(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.needs("podman", "runc")
 def test_podman_is_asked_for_its_runtime_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The question takes it longer than a start of a container; the next doctor had waited for it again."""
+    """The request takes longer than a container's start, and was repeated by the next doctor."""
     log, real = tmp_path / "log", process.which("podman")
     _program(tmp_path, "podman", f'echo "$1" >>{log}; exec {real} "$@"')
     _first_on_path(monkeypatch, tmp_path)
@@ -351,7 +352,7 @@ def test_what_is_not_held_of_the_host_s_parsers(
 
 
 def test_a_directory_that_cannot_be_made_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The methods are tried all the same."""
+    """The methods are still tried."""
     before = diagnose(methods=["noop"])
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
     found = diagnose(methods=["noop"])

@@ -1,6 +1,6 @@
 """A granted directory that a neighbour exchanges with a link while the run starts.
 
-Tests of launcher/source/bwrap.c: what is granted is not exchanged with a link.
+Tests of launcher/source/bwrap.c: a granted directory is not exchanged with a link.
 Tests of launcher/source/watch.c: the first comparison under bwrap.
 """
 
@@ -22,7 +22,7 @@ from support.enginehosts import engine_host
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 HELD = 0.4
-"""Seconds for which the link is there."""
+"""Seconds for which the link exists."""
 
 METHODS = [
     pytest.param("bwrap", marks=pytest.mark.needs("bwrap")),
@@ -41,7 +41,8 @@ def _exchange(one: Path, other: Path) -> None:
 def test_a_directory_that_is_exchanged_with_a_link(
     project: Project, method: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """As soon as the launcher has made its placeholders there: nothing behind the link is read or written."""
+    """It is exchanged as soon as it has the launcher's placeholders: no path behind the link is read or
+    written."""
     granted, link, victim = project.root / "sub", project.root / "link", project.home / "victim"
     granted.mkdir()
     victim.mkdir()
@@ -101,9 +102,9 @@ exec {real} "$@"
 def test_no_command_starts_on_other_mounts(
     project: Project, method: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """A stand-in for a race: the real client or runtime starts when the directory was just exchanged.
+    """A stand-in for a race: the real client or runtime starts right after the exchange of the directory.
 
-    The mounts of a container are compared when it has them, and the command waits for that.
+    A container's mounts are compared once they exist, and the command waits for that.
     """
     granted, victim, programs = (project.home / name for name in ("p/sub", "victim", "bin"))
     for folder in (granted, victim, programs):

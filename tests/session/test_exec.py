@@ -58,7 +58,7 @@ WALLS = (
 
 @dataclass
 class Session:
-    """A session of a launcher, which takes commands."""
+    """A session of a launcher that accepts commands."""
 
     at: Place
     socket: Path
@@ -122,7 +122,7 @@ def session(
 @pytest.mark.parametrize(("method", "uid"), CELLS)
 def test_it_is_behind_the_same_walls(method: str, uid: int) -> None:
     mounts = "; cat /proc/self/mountinfo"
-    walls = WALLS.removesuffix(mounts) + mounts * (method != "landlock")  # whose mounts are the host's
+    walls = WALLS.removesuffix(mounts) + mounts * (method != "landlock")  # its mounts are the host's
     with session(method, uid, f"{walls}; echo up; exec sleep 1000") as of:
         status, output, errors = of.run("sh", "-c", walls)
         assert (status, errors) == (0, "")
@@ -146,12 +146,12 @@ ATTEMPTS = {
     "network": "bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}' || busybox nc 127.0.0.1 {port} </dev/null",
     "namespace": "unshare -U true || busybox unshare -U true",
 }
-"""Shell scripts that succeed on the host, and what each attempts."""
+"""Shell scripts that succeed on the host, with the object of each attempt."""
 
 
 @pytest.mark.parametrize(("method", "uid"), CELLS)
 def test_each_wall_holds_and_its_control_shows_that_it_is_one(method: str, uid: int, tmp_path: Path) -> None:
-    """Files, network, seccomp and a limit, in a further command as in the session's."""
+    """Files, network, seccomp and a limit hold for a further command as for the session's own."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_text("secret")
@@ -205,7 +205,7 @@ def test_it_ends_with_the_session(method: str, uid: int) -> None:
 
 @pytest.mark.parametrize(("method", "uid"), EACH)
 def test_killed_at_any_point_it_leaves_nothing(method: str, uid: int) -> None:
-    """Also not what has left its session and its parent."""
+    """This includes a process that has left its session and its parent."""
     script = "setsid sh -c 'sleep 4321 & sleep 4321' & setsid sleep 4321 & exec sleep 4321"
     with session(method, uid) as of:
         for point in range(0, 30, 1 if THOROUGH else 3):
@@ -215,7 +215,7 @@ def test_killed_at_any_point_it_leaves_nothing(method: str, uid: int) -> None:
             started.communicate(timeout=WAIT)
         until(lambda: naming(b"4321") == {}, "something is left", within=10)
         assert of.run("echo", "fine")[:2] == (0, "fine\n")
-        if method != "landlock":  # else those of the host are there
+        if method != "landlock":  # otherwise the host's are there
             _, output, _ = of.run("sh", "-c", "for each in /proc/[0-9]*; do cat $each/comm; done")
             roots = ["launch"] * 2 if method == "user" else []  # the first process, and the watch
             assert sorted(output.split()) == ["init", "init", *roots, "sh", "sleep"]
@@ -241,8 +241,7 @@ def test_keys_and_jobs(method: str, uid: int) -> None:
 
 
 def test_the_suspend_key_stops_a_pipeline() -> None:
-    """The session's message at that moment does not matter: that the command was executed, or that it has
-    stopped."""
+    """The session's message may be that the command was executed, or that it has stopped."""
     with session("bwrap", 0) as of:
         launcher = (of.at.launcher, "--exec", of.socket, of.at.root)
         with shell(launcher, of.at.root, of.at.environ) as at:
@@ -253,7 +252,7 @@ def test_the_suspend_key_stops_a_pipeline() -> None:
 
 
 def test_its_terminal_is_the_sandboxs() -> None:
-    """Its names lead to it inside, and it has the size of the person's from the beginning."""
+    """Its names lead to it inside, and it has the user's window size from the beginning."""
     with session("bwrap", 0) as of:
         script = "tty; stty size; echo one >/dev/stderr; echo two >/dev/tty; ls /dev/pts"
         with terminal(of.words("sh", "-c", script), of.at.root, dict(of.at.environ)) as shown:
@@ -265,7 +264,7 @@ def test_its_terminal_is_the_sandboxs() -> None:
 
 @pytest.mark.parametrize("uid", [0, NOBODY])
 def test_programs_inside_do_not_get_at_the_channel(uid: int) -> None:
-    """Neither of the first process nor of the one that starts a command."""
+    """They get neither that of the first process nor that of the process that starts a command."""
     with session("bwrap", uid) as of:
         (of.at.root / "attacks.py").write_bytes(ATTACKS.read_bytes())
         attack = (PYTHON, "-P", f"{of.at.root}/attacks.py", "attack")
@@ -312,7 +311,7 @@ def test_programs_inside_do_not_delay_it(uid: int) -> None:
 
 
 def test_what_starts_a_command_can_be_killed_inside_and_is_no_success() -> None:
-    """As any process of the sandbox's user; only that command is gone."""
+    """As with any process of the sandbox's user, only that command is gone."""
     with session("bwrap", 0) as of:
         status, _, errors = of.run("sh", "-c", "kill -9 $PPID; sleep 1; touch left")
         assert status == 137
@@ -322,7 +321,7 @@ def test_what_starts_a_command_can_be_killed_inside_and_is_no_success() -> None:
 
 
 def test_it_ends_when_told_although_what_starts_its_command_is_stopped_inside() -> None:
-    """Within 10 seconds, as a run does; its terminal is as before."""
+    """It ends within 10 seconds, like a run; its terminal is unchanged afterwards."""
     with session("bwrap", 0) as of:
         words = of.words("sh", "-c", "kill -STOP $PPID; echo up; trap '' INT HUP TERM; exec sleep 1000")
         with terminal(words, of.at.root, dict(of.at.environ)) as shown:

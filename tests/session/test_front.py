@@ -1,6 +1,7 @@
-"""The native command uses an entry of the render cache only while all that it was made from is as it was.
+"""The native command uses an entry of the render cache only while all of its inputs are unchanged.
 
-A wrapper in place of the interpreter notes when Python is started: at the start of a run, or for its report.
+A wrapper in place of the interpreter records when Python is started: at the start of a run, or for its
+report.
 
 Tests of digests.py: what C and Python make of an entry.
 Tests of front/source/questions.c: a stale entry is not used.
@@ -61,7 +62,8 @@ class Front:
         return self.log.read_text().split(), ended
 
     def begins(self, *words: str, options: tuple[str, ...] = ()) -> list[str]:
-        """The reason why Python starts, where it exits at once: test_render_cache.py tests the rest."""
+        """The reason for which Python starts, with an immediate exit there: test_render_cache.py tests the
+        rest."""
         only = self.log.with_name(f"{self.log.name}.only")
         only.touch()
         try:
@@ -70,7 +72,7 @@ class Front:
             only.unlink()
 
     def warm(self, *words: str) -> None:
-        """Run until nothing of it needs Python: others on this machine open sockets, and make accounts."""
+        """Run until no run needs Python: other processes of this machine open sockets, and make accounts."""
         said = []
         for _ in range(8):
             started, ended = self.python(*(words or ("true",)))
@@ -116,7 +118,7 @@ def _directory_for_link(path: Path) -> None:
 
 
 def _program(front: Front) -> Path:
-    """A bwrap of this user's, first on PATH."""
+    """A bwrap of this user, first on PATH."""
     folder = front.project.home / "programs"
     folder.mkdir(exist_ok=True)
     shutil.copy(str(shutil.which("bwrap")), folder / "bwrap.new")
@@ -164,7 +166,7 @@ def _git(*words: str | Path) -> None:
 
 
 def _fresh(name: str, variable: str) -> Callable[[Front], object]:
-    """A variable names another directory, which is empty."""
+    """Let a variable name another, empty directory."""
 
     def change(front: Front) -> None:
         made = _home(front) / name
@@ -189,7 +191,7 @@ PREPARED: dict[str, Callable[[Front], object]] = {
     "a file of a repository inside": lambda f: _git("init", "-q", _root(f) / "a/b"),
     "a repository inside goes": lambda f: _git("init", "-q", _root(f) / "a/b"),
 }
-"""The files that exist before the first run, beside the project."""
+"""The files beside the project that exist before the first run."""
 
 STALE: dict[str, Callable[[Front], object]] = {
     "the policy": lambda f: f.project.policy.write_text(POLICY + "network: {mode: host}\n"),
@@ -265,7 +267,7 @@ STALE: dict[str, Callable[[Front], object]] = {
 
 
 def _in_place_with_time(path: Path) -> None:
-    """A byte of a program at its end, where nothing reads it."""
+    """Change a byte at a program's end, which is never read, and keep its time."""
     before = path.stat()
     with path.open("r+b") as file:
         file.seek(-1, os.SEEK_END)
@@ -308,7 +310,7 @@ UNDONE: dict[str, Callable[[Front], object]] = {
     "another runtime directory": _removed("r"),
     "another cache": _removed("ca"),
 }
-"""The reversal of a change, besides variables: the earlier rendering is used again then."""
+"""The reversal of a change, apart from variables: then the earlier rendering is used again."""
 
 
 def test_changes_are_noticed_natively_until_they_are_undone(front: Front) -> None:
@@ -333,7 +335,7 @@ def test_changes_are_noticed_natively_until_they_are_undone(front: Front) -> Non
     ),
 )
 def test_a_change_is_noticed_natively(front: Front, change: str) -> None:
-    """Python is started, which renders anew, or says why not; nothing of another making is run."""
+    """Python starts and renders again, or gives the reason against it; no other program is run."""
     PREPARED.get(change, lambda _: None)(front)
     front.warm()
     STALE[change](front)
@@ -374,8 +376,7 @@ def test_what_decides_nothing_needs_no_python(front: Front) -> None:
 
 
 def _least(front: Front, *words: str) -> list[str]:
-    """The questions for which Python was started, in the best of some runs: others on this machine open
-    sockets."""
+    """The fewest questions for which Python was started in several runs: other processes open sockets."""
     found: list[list[str]] = []
     while len(found) < 4 and [] not in found:
         found.append(front.python(*words)[0])
@@ -385,7 +386,8 @@ def _least(front: Front, *words: str) -> list[str]:
 @pytest.mark.needs("unshare")
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_a_mount_at_its_own_place(front: Front) -> None:
-    """Engines mount their storage on itself, and take it away again. It shows nothing at another path."""
+    """Engines mount their storage on itself, and unmount it again. Such a mount shows nothing at another
+    path."""
     (_root(front) / "secrets/below").mkdir()
     front.warm()
     for other, started in (("secrets/below", []), ("elsewhere", ["start"])):
@@ -468,7 +470,7 @@ def test_an_entry_that_somebody_wrote_is_not_used(front: Front) -> None:
 
 
 def _evil(front: Front) -> Path:
-    """An entry that starts something else, with this user's key."""
+    """An entry that starts another program, with this user's key."""
     path, data = entry(front.project)
     write(front.project, path, touching(front.project, data, _root(front) / "pwned"))
     return path
@@ -499,7 +501,7 @@ def _key(front: Front) -> Path:
 
 
 def test_what_others_could_have_written_is_not_used(front: Front) -> None:
-    """It is as the native command finds it; test_what_cannot_be_used_is_made_anew goes on from there."""
+    """The native command rejects it; test_what_cannot_be_used_is_made_anew continues from there."""
     for way, opened in OPENED.items():
         front.warm()
         files = {path: path.read_bytes() for path in (entry(front.project)[0], _key(front))}
@@ -530,7 +532,7 @@ def test_a_cache_of_another_user_is_not_used(front: Front, what: str) -> None:
 
 
 def test_an_entry_of_another_directory_is_not_used(front: Front) -> None:
-    """It is authentic, for another name."""
+    """The entry is authentic, but for another name."""
     front.warm()
     path = _evil(front)
     other = _root(front) / "src"
@@ -601,7 +603,7 @@ def test_some_variables_are_pythons(front: Front) -> None:
 
 
 def test_a_policy_that_needs_trust(front: Front) -> None:
-    """A run that is trusted once lets no later one be."""
+    """A single run with trust gives no later one trust."""
     front.project.environment["SANDWRIGHT_TRUST"] = ""
     front.project.policy.write_text(f"{POLICY}network: {{mode: host}}\n")
     trusted = front.project.sandwright("run", "--trust-policy", "--", "true")
@@ -687,7 +689,7 @@ def test_a_complete_look_is_remembered(front: Front) -> None:
 
 
 def _has_python_looked(front: Front, *words: str) -> bool:
-    """Whether Python reports a first run: it drops repositories that are gone from what is known."""
+    """Whether Python reports a first run: it forgets known repositories that are gone."""
     assert front.project.run("true").returncode == 0
     for path in entries(front.project):
         path.unlink()
@@ -700,7 +702,7 @@ def _has_python_looked(front: Front, *words: str) -> bool:
 
 
 def test_nothing_to_report_of_a_first_run(front: Front) -> None:
-    """Python has become the launcher, and the native command looks as after any other."""
+    """Python has become the launcher, and the native command scans as after any other run."""
     assert not _has_python_looked(front, "true")
 
 
@@ -716,7 +718,7 @@ def test_telemetry_of_a_first_run_is_pythons(front: Front, tmp_path: Path) -> No
 
 
 def test_what_a_session_is_known_by(front: Front) -> None:
-    """The record that the front writes has what Python's has."""
+    """The front's record has the same content as Python's."""
     running = front.project.start("sleep", "30", options=("--quiet",))
     try:
         python = _record(front)
@@ -732,7 +734,7 @@ def test_what_a_session_is_known_by(front: Front) -> None:
     finally:
         running.terminate()
         running.communicate()
-    assert python.pop("name") == ""  # only a detached run has one, which Python starts
+    assert python.pop("name") == ""  # only a detached run has one, and Python starts it
     assert python.keys() == native.keys()
     changing = {"session", "pid", "start", "began", "clock", "after"}
     assert {name for name in native if native[name] != python[name]} <= changing
@@ -793,7 +795,7 @@ def test_every_run_warns_of_a_retired_name(front: Front) -> None:
     assert started == []
     assert (cold.stderr.count(warning), cached.stderr.count(warning)) == (1, 1)
     events = project.home / "events"
-    for _ in range(4):  # others on this machine may open a socket
+    for _ in range(4):  # other processes of this machine may open a socket
         ended = project.run("true", options=("--telemetry", str(events)))
         assert ended.stderr.count(warning) == 1, ended
     assert '"before"' in events.read_text()

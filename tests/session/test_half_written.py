@@ -15,7 +15,7 @@ pytestmark = pytest.mark.needs("bwrap")
 
 @pytest.mark.parametrize("next_command", [("run", "--", "true"), ("cleanup",)], ids=["run", "cleanup"])
 def test_its_half_written_record_is_removed(project: Project, next_command: tuple[str, ...]) -> None:
-    """One that another process is writing stays, as does a young one of another PID namespace."""
+    """A record that another process is writing stays, and so does a recent one of another PID namespace."""
     ended = subprocess.Popen(["true"])
     ended.wait()
     records = project.runtime / "sandwright" / "sessions"
@@ -41,7 +41,7 @@ def test_its_half_written_record_is_removed(project: Project, next_command: tupl
 
 @pytest.mark.parametrize("name", ["denials", "record"])
 def test_what_a_killed_run_was_refused_and_asked_for_is_removed(project: Project, name: str) -> None:
-    """A fresh record stays: its reader is about to come."""
+    """A recent record stays: its reader is about to read it."""
     records = project.runtime / "sandwright" / "sessions"
     records.mkdir(parents=True, mode=0o700)
     records.parent.chmod(0o700)

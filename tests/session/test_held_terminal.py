@@ -1,7 +1,7 @@
 """The terminal of a detached run under each method: keys, sizes, its start, stops and its end.
 
 Tests of session/held_terminal.py.
-Tests of launcher/source/init.c: what stops on the terminal of a detached run is continued.
+Tests of launcher/source/init.c: a job that stops on the terminal of a detached run is continued.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Joined:
         self.seen = self.seen.partition(text)[2]
 
     def resize_until(self, size: tuple[int, int], text: bytes) -> None:
-        """Send a size again and again: Docker's client misses a change in the first moments of a run."""
+        """Send a size repeatedly: Docker's client misses a change in the first moments of a run."""
         self.end.settimeout(2)
         for _ in range(30):
             self.send(SIZE, struct.pack("HHHH", *size, 0, 0))

@@ -1,4 +1,4 @@
-"""A command that root runs is the owner of the host's devices, and changes none for the rest of the host.
+"""A command that root runs owns the host's devices, and changes none of them for the rest of the host.
 
 Tests of launcher/source/devices.c.
 """

@@ -1,4 +1,4 @@
-"""The program of the host that an agent's name leads to, and the paths of it that a sandbox sees."""
+"""The host program of an agent's name, and its paths that a sandbox sees."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHELL = "#!/bin/sh\n"
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home with a project `p`, whose PATH holds `bin` in it and nothing else."""
+    """A home with a project `p`; PATH has only the home's `bin`."""
     made = tmp_path.resolve() / "home"
     (made / "bin").mkdir(parents=True)
     (made / "p").mkdir()
@@ -60,7 +60,7 @@ def test_a_package_of_npm(home: Path, package: str) -> None:
 
 
 def test_a_package_of_npm_that_is_part_of_another(home: Path) -> None:
-    """The outer one is what was installed."""
+    """The outer package is the installed one."""
     program = _linked(home, "node_modules/agent/node_modules/@of/native/run.sh", SHELL)
     assert _found(home) == HostProgram((program,), (f"{home}/node_modules/agent",))
 
@@ -119,7 +119,7 @@ def test_a_file_that_belongs_to_no_package_is_not_shown(home: Path, secret: str)
 
 
 def test_nothing_is_taken_from_where_the_sandbox_writes(home: Path) -> None:
-    """A program from there would let the sandbox choose what the next run sees."""
+    """Otherwise the sandbox could choose the program that the next run sees."""
     _program(home / "keys" / "node_modules" / "agent" / "run.sh", SHELL)
     for place in ("p/bin", "p/../relative"):
         (home / place).mkdir(parents=True, exist_ok=True)
@@ -149,7 +149,7 @@ def test_what_the_policy_hides_stays_hidden(home: Path) -> None:
 
 
 def test_every_question_is_kept(home: Path) -> None:
-    """Another PATH, another file behind the link or another node changes what is rendered."""
+    """Another PATH, another target of the link or another node changes the rendering."""
     program = _linked(home, "node_modules/agent/run.js", NODE)
     asked = LiveHost()
     find_host_program("claude", _resolved(home, ""), asked)
@@ -160,7 +160,7 @@ def test_every_question_is_kept(home: Path) -> None:
 
 
 def test_this_python_is_found_by_its_environment(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real one."""
+    """This is a real one."""
     if sys.prefix == sys.base_prefix:
         pytest.skip("Python here is in no virtual environment")
     monkeypatch.setenv("PATH", f"{sys.prefix}/bin")

@@ -1,5 +1,4 @@
-"""Attacks of a command on its launcher: by stopping, by its terminal, and by the launcher's part that runs
-inside."""
+"""Attacks of a command on its launcher: by stops, by its terminal, and by the launcher's part inside."""
 
 from __future__ import annotations
 
@@ -26,16 +25,16 @@ SOME = CELLS if THOROUGH else [each for each in CELLS if each.id in ("bwrap-root
 LATE = "resources: {time: 5s}\n"
 
 STOPS = '(while :; do kill -CONT $$; done) & echo u""p; while :; do kill -STOP $$; done'
-"""It stops and is continued, ever again."""
+"""It stops and is continued, again and again."""
 READS_STOP = 'echo u""p; while :; do read -r x </.sandwright-stop; done'
-"""It says that it has stopped, ever again, and hasn't."""
+"""It reports a stop again and again, without one."""
 FILLS = 'echo u""p; while :; do echo more; done'
-"""Its terminal takes no more as soon as nobody reads from it."""
+"""Its terminal accepts no more output once it has no reader."""
 HOLDS = "import os,termios; os.write(1,b'up\\n'); termios.tcflow(0,termios.TCOOFF); os.read(0,1)"
-"""Its terminal shows nothing more."""
+"""Its terminal shows no further output."""
 WITH_FILE = ("oci", "gvisor", "docker", "podman")
 """The methods whose command reports its stop through a file that is read inside; elsewhere it can open
-nothing."""
+none."""
 SCRIPTS = [
     pytest.param(*each.values, script, marks=each.marks, id=f"{each.id}-{name}")
     for each in SOME
@@ -46,7 +45,7 @@ SCRIPTS = [
 
 @pytest.mark.parametrize(("method", "uid", "script"), SCRIPTS)
 def test_what_stops_ever_again_can_be_ended(method: str, uid: int, script: str) -> None:
-    """`kill %1` sends TERM and CONT: the launcher isn't stopped again before it has taken the first."""
+    """`kill %1` sends TERM and CONT: the launcher isn't stopped again before it has handled the first."""
     with place(method, uid) as at, shell([at.launcher], at.root, at.environ, at.before) as bash:
         bash.type(f"$L sh -c '{script}'\n")
         bash.until("Stopped")
@@ -59,7 +58,7 @@ def _started(at: Place, *command: str) -> list[str]:
 
 
 def _launcher(shown: Terminal, at: Place) -> int:
-    """`setpriv` becomes it."""
+    """`setpriv` becomes the launcher."""
     until(lambda: Path(f"/proc/{shown.pid}/comm").read_text() == "launch\n", "it is not started")
     return shown.pid
 
@@ -113,7 +112,8 @@ def _has_open(process: int, file: os.stat_result) -> bool:
 
 @pytest.mark.parametrize(("method", "uid"), SOME)
 def test_the_person_s_terminal_is_nowhere_else(method: str, uid: int) -> None:
-    """Only bubblewrap's part outside is in its session, and could open it (/dev/tty); nobody has it open."""
+    """Only bubblewrap's outer process is in its session, and could open it (/dev/tty); no process has it
+    open."""
     with (
         place(method, uid) as at,
         terminal(_started(at, "sh", "-c", "echo up; exec sleep 54321"), at.root, at.environ) as shown,
@@ -157,7 +157,8 @@ print("e" + "nd")
 @pytest.mark.needs("bwrap", "python3")
 @pytest.mark.parametrize("uid", [0, NOBODY])
 def test_nothing_inside_leads_to_the_launcher_on_the_host(uid: int) -> None:
-    """Neither by a process nor by a descriptor: it could be changed, and then run outside (CVE-2019-5736)."""
+    """Neither a process nor a descriptor gives access: it could be changed, and then run outside
+    (CVE-2019-5736)."""
     with (
         place("bwrap", uid) as at,
         terminal(_started(at, "/usr/bin/python3", "-c", CHANGES), at.root, at.environ) as shown,
@@ -186,7 +187,7 @@ def test_the_first_process_leads_to_no_program_of_the_host(method: str, uid: int
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("uid", [0, NOBODY])
 def test_the_command_can_open_nothing_of_the_init(uid: int) -> None:
-    """One of its descriptors tells that the command has stopped."""
+    """One of init's descriptors reports that the command has stopped."""
     script = "for each in 0 1 2 3 4 5 6 7 8 9; do readlink /proc/1/fd/$each && echo op''en; done; echo e''nd"
     with (
         place("bwrap", uid) as at,

@@ -1,6 +1,6 @@
 """Sessions with `network.http` and `credentials.http`: the host's key arrives upstream and is not inside.
 
-A canary in a network namespace of its own writes down what arrived; it echoes it, too.
+A canary in a separate network namespace records each request, and echoes it.
 
 Tests of session/http_secrets.py.
 Tests of egress/inspection_plan.py.
@@ -55,7 +55,7 @@ def world(network_lab: None) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def upstream(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Canary]:
-    """HTTPS at a port below 1024, to which names lead inside, too."""
+    """HTTPS at a port below 1024; its names resolve inside, too."""
     with contextlib.ExitStack() as stack:
         with world.inside():
             running = canary(tmp_path_factory.mktemp("canary"), ["api.example"], WORLD, 444)
@@ -146,7 +146,8 @@ def test_a_program_that_trusts_other_authorities_is_named(setup: HttpSession) ->
 
 @pytest.mark.needs("bwrap")
 def test_a_host_is_reached_by_its_proxy_alone(setup: HttpSession) -> None:
-    """Without variables by name, and never as a tunnel, in the clear, or at its address."""
+    """It is reached neither by name without the variables, nor through a tunnel, unencrypted, or at its
+    address."""
     (setup.project / "sandbox.yaml").write_text(http_policy("bwrap"))
     proxy = "-x http://127.0.0.1:3128"
     script = setup.curl(
@@ -194,7 +195,7 @@ def test_javas_key_store_has_the_authority_of_the_run(setup: HttpSession) -> Non
 
 @pytest.mark.needs("bwrap")
 def test_nothing_starts_with_authorities_that_the_sandbox_writes(setup: HttpSession) -> None:
-    """It would name whom the proxy believes, and so who gets the key of the next run."""
+    """Otherwise the file would name an authority for the proxy, which would get the key of the next run."""
     (setup.project / "sandbox.yaml").write_text(http_policy("bwrap"))
     shutil.copy(setup.environment["SSL_CERT_FILE"], setup.project / "bundle.pem")
     setup.environment["SSL_CERT_FILE"] = str(setup.project / "bundle.pem")
@@ -299,5 +300,5 @@ def test_a_placeholder_has_the_shape_and_nothing_of_the_secret(secret: str, kept
 
 
 def test_the_programs_are_here() -> None:
-    """The tests above do nothing without them, where they are required."""
+    """The tests above have no effect without these programs, where they are required."""
     assert all(map(process.find, ("haproxy", "squid", "openssl")))

@@ -1,7 +1,7 @@
-"""Clients of HTTP and a host of `network.http`: each one's request passes the proxy that reads it.
+"""Clients of HTTP and a host of `network.http`: each one's request passes the inspecting proxy.
 
-They are started as users start them: what finds the proxy, and what trusts the authority of the run, is up to
-the session. docs/http.md has the table of what was seen.
+They are started as users start them: the session provides the proxy's address and the run's authority.
+docs/http.md has the table of the results.
 
 Tests of render/authorities.py: the variables by which clients find the certificates.
 """
@@ -59,7 +59,7 @@ OF_DEBIAN = {
     "fetch": f"node -e \"fetch('{URL}/fetch')\"",
     "java": f"java Get.java {URL}/java",
 }
-"""A command of each, whose path has its name."""
+"""A command of each client, whose path has its name."""
 
 INSTALLED = {
     "pnpm": f"node_modules/.bin/pnpm view something --registry {URL}/pnpm/",
@@ -71,11 +71,11 @@ INSTALLED = {
     "go": f"./get {URL}/go",
     "cargo": f"CARGO_REGISTRIES_X_INDEX=sparse+{URL}/cargo/ cargo search --registry x something",
 }
-"""The clients that a test installs, or has compilers for that a user's machine lacks."""
+"""The clients that a test installs, or that need compilers which a user's machine lacks."""
 
 UNDER_LANDLOCK = frozenset(OF_DEBIAN) - {"wget", "fetch", "java"}
-"""wget reads the system's certificates alone, and Node 20's fetch and Java connect past the proxy: nothing is
-mounted, and there are no names inside."""
+"""wget reads only the system's certificates, and Node 20's fetch and Java bypass the proxy: nothing is
+mounted, and no name resolves inside."""
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_clients_of_debian(session: HttpSession) -> None:
 
 @pytest.mark.needs("curl", "wget", "git", "npm", "node", "java")
 def test_clients_under_landlock(session: HttpSession) -> None:
-    """Nothing can be mounted over the system's certificates: variables lead to them."""
+    """No file can be mounted over the system's certificates, so variables lead to the run's."""
     found = arrived(session, OF_DEBIAN, "landlock")
     assert found == UNDER_LANDLOCK, found
 
@@ -120,7 +120,7 @@ def test_clients_under_landlock(session: HttpSession) -> None:
 @pytest.mark.skipif(not THOROUGH, reason="only `invoke test --thorough` installs clients")
 @pytest.mark.needs("bwrap", "npm", "go", "cargo")
 def test_clients_of_package_indexes(installed: Path, session: HttpSession) -> None:
-    """`installed` comes first: from the session's network nothing can be installed."""
+    """`installed` comes first, because the session's network permits no installation."""
     shutil.copytree(installed, session.project, symlinks=True, dirs_exist_ok=True)
     home = Path.home()
     session.environment |= {"RUSTUP_HOME": f"{home}/.rustup", "CARGO_HOME": str(session.project / "cargo")}

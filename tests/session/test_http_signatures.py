@@ -43,7 +43,7 @@ GOOD = "https://api.example:444/bucket/name"
 
 @pytest.fixture(scope="module")
 def aws() -> Path:
-    """The command line. Its test is the first, because it can't be installed while the lab is there."""
+    """The command line. Its test is the first, because it can't be installed while the lab exists."""
     return agents.require("aws") / "aws"
 
 
@@ -162,7 +162,7 @@ def exported(**more: str) -> str:
 
 @pytest.mark.parametrize("kind", ["file", "cmd"])
 def test_the_key_of_a_credential_process(setup: HttpSession, kind: str) -> None:
-    """As `aws configure export-credentials` prints it."""
+    """`aws configure export-credentials` prints this form."""
     file = setup.base / "config/key.json"
     file.write_text(exported(Expiration="2999-01-01T00:00:00+00:00"))
     write_policy(setup, f"file:{file}" if kind == "file" else f"cmd:cat {file}")
@@ -201,7 +201,7 @@ def test_the_end_of_a_temporary_key() -> None:
     ids=["soon", "late", "at once", "past"],
 )
 def test_a_temporary_key_is_read_again_before_its_end(tmp_path: Path, left: int, wait: int) -> None:
-    """Five minutes before, at most once in 30 seconds, and at least after its lifetime."""
+    """It is read five minutes before, at most once in 30 seconds, and at least after its lifetime."""
     end = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=left)
     file = tmp_path / "key.json"
     file.write_text(exported(Expiration=end.isoformat()))

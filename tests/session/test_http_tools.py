@@ -1,4 +1,4 @@
-"""Sessions with rules about tools (`mcp`): the server gets calls of listed tools alone.
+"""Sessions with rules about tools (`mcp`): the server gets only calls of listed tools.
 
 Tests of session/request_rules.py.
 """

@@ -1,4 +1,4 @@
-"""Signals that the caller ignores, as behind `nohup` and `&`: the command ignores them, too."""
+"""Signals that the caller ignores, as with `nohup` and `&`: the command ignores them, too."""
 
 from __future__ import annotations
 

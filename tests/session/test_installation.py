@@ -28,7 +28,7 @@ DATA = ("images", "oci", "seatbelt", "seccomp")
 
 @dataclass
 class Installation:
-    """A virtual environment with a copy of this program, as a wheel is installed."""
+    """A virtual environment with a copy of this program, like an installed wheel."""
 
     folder: Path
     project: Project
@@ -85,7 +85,7 @@ def _metadata(folder: Path, name: str, more: str = "") -> None:
 
 
 def _edited(path: Path) -> None:
-    """Another byte in a comment, with the same size and time."""
+    """Change a byte in a comment, with the same size and time."""
     before, content = path.stat(), path.read_bytes()
     path.write_bytes(content[:-2] + b" \n" if content.endswith(b"\n\n") else content[:3] + b"X" + content[4:])
     assert path.stat().st_size == before.st_size
@@ -102,7 +102,7 @@ def _upgraded(packages: Path) -> None:
 
 
 def _moved_interpreter(installation: Installation) -> None:
-    """The environment is made anew for another interpreter: here the same, by another path."""
+    """Build the environment for another interpreter: here the same one, by another path."""
     link = installation.folder / "bin/python3"
     target = os.path.realpath(link)
     link.unlink()

@@ -1,4 +1,4 @@
-"""No connection is reported that was never made: a signal can come before the supervisor takes connect(2).
+"""No failed connection is reported as made: a signal can come before the supervisor handles connect(2).
 
 Tests of launcher/source/broker.c.
 """

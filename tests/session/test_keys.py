@@ -46,14 +46,15 @@ def _cell(method: str, uid: int) -> ParameterSet:
 
 
 CELLS = [_cell(method, uid) for uid in (0, NOBODY) for method in METHODS if not uid or method in OTHERS]
-"""Every method as root; these as another user, too, as in the others one is another user inside already."""
+"""Every method as root; these as another user, too, because in the others the user inside is another one
+already."""
 EACH = ("bwrap-user", "oci-root", "gvisor-user", "docker-root", "podman-root", "landlock-user", "vm-root")
 SOME = representative(CELLS, *EACH, "user-root")
-"""Every method, as one of them: where a method does the same for both."""
+"""Every method, with one of the users: for tests in which a method does the same for both."""
 
 
 def _wrong(action: Action, given: Place) -> str:
-    """The fault of an action in a shell of its own; empty without one."""
+    """The fault of an action in a separate shell; empty without one."""
     with shell([given.launcher], given.root, given.environ, given.before) as at:
         at.inner = given.inner
         before = at.line("stty -g")
@@ -68,7 +69,7 @@ def _wrong(action: Action, given: Place) -> str:
 
 @pytest.mark.parametrize(("method", "uid"), representative(CELLS, "bwrap-root", *EACH, "user-root"))
 def test_keys_and_jobs(method: str, uid: int) -> None:
-    """Each action in a shell of its own."""
+    """Each action runs in a separate shell."""
     actions = ACTIONS if THOROUGH or (method, uid) == ("bwrap", 0) else FEW
     if method == "landlock":  # it sees the host's zombies
         actions = tuple(each for each in actions if each is not ends_by_a_signal)
@@ -85,7 +86,7 @@ BESIDE_A_PROXY = ACTIONS if THOROUGH else tuple(dict.fromkeys((*FEW, ctrl_z_and_
 @pytest.mark.needs("bwrap", "squid")
 @pytest.mark.parametrize("action", BESIDE_A_PROXY, ids=lambda action: action.__name__)
 def test_keys_and_jobs_beside_a_proxy(project: Project, action: Action) -> None:
-    """There Python stays, as the launcher's parent: the suspend key stops both, and `fg` continues both."""
+    """Python stays as the launcher's parent: the suspend key stops both, and `fg` continues both."""
     settings = ("--set", "network.mode=proxy", "--set", "network.allow=[example.com]")
     launcher = [*project.command, "run", "--quiet", "--trust-policy", *settings, "--"]
     with shell(launcher, project.root, project.environ) as at:

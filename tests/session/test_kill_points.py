@@ -1,4 +1,4 @@
-"""Detached sessions whose processes are killed (kill -9) at random times: nothing is left, nothing lies.
+"""Detached sessions whose processes are killed (kill -9) at random times: no leftovers, and no false report.
 
 Tests of session/detached.py, session/held_terminal.py.
 """
@@ -25,7 +25,7 @@ POINTS = 25 if THOROUGH else 5
 PARTS = 10 if THOROUGH else 1
 """For each of four kinds of sessions: 1,000 points, or 20."""
 AT_ONCE = (1, 1, 1, 2, 3) if THOROUGH else (1,)
-"""The number of processes that are killed at a point."""
+"""The number of processes that are killed at each point."""
 GAPS = ("filesystem.protect", "filesystem.attributes", "process.kernel")
 LANDLOCK = (
     "accept_gaps: [" + ", ".join(f"{{feature: {each}, method: landlock, reason: a}}" for each in GAPS) + "]"
@@ -34,7 +34,7 @@ MARK = "SANDWRIGHT_KILL_POINT"
 
 
 def _processes(mark: str) -> list[int]:
-    """The processes of a session on the host: they have inherited a variable."""
+    """The processes of a session on the host, which have inherited a variable."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -44,12 +44,12 @@ def _processes(mark: str) -> list[int]:
 
 
 def _inside(marker: str) -> list[int]:
-    """The command, which inherits nothing."""
+    """The command, which does not inherit it."""
     return [pid for pid, words in command_lines().items() if words == f"sleep\0{marker}\0".encode()]
 
 
 def _kill_some(chosen: random.Random, mark: str) -> list[str]:
-    """Kill some of them; give their names."""
+    """Kill some of them; return their names."""
     there = _processes(mark)
     killed = []
     for pid in chosen.sample(there, min(len(there), chosen.choice(AT_ONCE))):
@@ -79,7 +79,7 @@ class _Point:
         )
 
     def happen(self) -> str:
-        """Start, go on or stop, and kill; give what was done."""
+        """Start, continue or stop, and kill; return the actions."""
         phase = self.chosen.choice(("start", "start", "run", "join", "stop"))
         client = self.spawn(*self.start)
         if phase != "start":
@@ -103,13 +103,14 @@ class _Point:
         return found
 
     def is_settled(self) -> bool:
-        """Whether `status` lists what runs: a start whose client was killed may go on, and be listed."""
+        """Whether `status` lists the running sessions: a start whose client was killed may go on, and be
+        listed."""
         found = self.sessions()
         running = _processes(self.mark) + _inside(self.seconds)
         return all(int(str(each["pid"])) in running for each in found) if found else not running
 
     def check(self, before: set[str]) -> None:
-        """Check that the commands' reports are true, and that nothing is left in the end."""
+        """Check that the commands' reports are true, and that nothing is left at the end."""
         until(self.is_settled, "processes run that `status` does not list", within=20)
         if self.sessions():
             ended = self.project.sandwright("stop", "--time", "5s", "web")
@@ -126,7 +127,7 @@ class _Point:
             path for path in (runtime / "sessions").glob("*") if not path.with_suffix(".json").exists()
         ]
         for path in (*records, *(runtime / "runs").glob("sandwright-*")):
-            os.utime(path, (0, 0))  # without a record or owner they may belong to a start, for a while
+            os.utime(path, (0, 0))  # without a record or owner they may belong to a start, for some time
         cleaned = self.project.sandwright("cleanup", "--json")
         assert cleaned.returncode == 0, cleaned.stderr
         assert json.loads(cleaned.stdout)["stays"] == []

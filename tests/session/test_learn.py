@@ -1,4 +1,4 @@
-"""`learn`: a record shows what was asked for, whatever is done inside; no proposal exceeds the policy.
+"""`learn`: a record shows every request, whatever runs inside; no proposal exceeds the policy.
 
 Tests of launcher/source/record.c.
 Tests of launcher/source/recorded.c.
@@ -24,7 +24,8 @@ pytestmark = pytest.mark.needs("bwrap")
 
 @pytest.fixture
 def learnt() -> Iterator[Project]:
-    """A project with files to ask for, inside it and outside; not below /tmp, which is the sandbox's own."""
+    """A project with files to request, inside and outside of it; not below /tmp, which is private in the
+    sandbox."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         yield _made(Path(folder))
 
@@ -45,7 +46,7 @@ def _made(folder: Path) -> Project:
 
 
 def _learn(project: Project, *words: str, options: tuple[str, ...] = ()) -> tuple[AccessLog, str, str]:
-    """The record, the change of the policy, and what was said."""
+    """The record, the change of the policy, and the output."""
     file = project.home / "record"
     recorded = ("--record", str(file), "--", interpreters.INSIDE, "-P", *words)
     ended = project.sandwright("learn", *options, *recorded)
@@ -130,7 +131,7 @@ def test_a_link_is_never_granted_for_what_it_leads_to(learnt: Project) -> None:
 
 
 def test_a_link_to_a_directory_opens_no_more_of_it_than_was_read(learnt: Project) -> None:
-    """A policy's path counts by where it leads: the link alone would open all of the home."""
+    """A policy's path counts by its target: the link alone would open the whole home."""
     learnt.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT, ~/w]}\n")
     for name in ("w", "data"):
         (learnt.home / name).mkdir()
@@ -151,7 +152,7 @@ def test_an_address_that_is_too_long_says_nothing_of_the_launchers_memory(learnt
 
 
 def test_no_record_is_written_through_a_link_of_the_project(learnt: Project) -> None:
-    """The command could have it lead elsewhere by the end."""
+    """The command could give it another target by the end."""
     (learnt.home / "records").mkdir()
     (learnt.root / "out").symlink_to("../records")
     ended = learnt.sandwright("learn", "--no-confirm", "--record", "out/record", "--", "true")
@@ -214,7 +215,7 @@ def test_a_superfluous_grant_is_taken_out(learnt: Project) -> None:
 
 
 def test_a_variable_that_is_not_needed_is_taken_out(learnt: Project) -> None:
-    """The variables that a program reads can't be seen; the effect of their absence can."""
+    """The program's reads of variables are invisible; the effect of a variable's absence is not."""
     passed = '["...", NEEDED, "OTHER_*"]'
     learnt.policy.write_text(f"schema: 1\nmethod: bwrap\nenvironment: {{pass: {passed}}}\n")
     learnt.environment |= {"NEEDED": "1", "OTHER_ONE": "1"}

@@ -1,7 +1,7 @@
 """Resource limits of all processes together, held by the launcher: by a cgroup, or by watching (OOM).
 
 Tests of launcher/source/cgroup.c: memory, cpus and pids by a cgroup.
-Tests of launcher/source/memory.c: memory without a cgroup; what was killed is reported (OOM).
+Tests of launcher/source/memory.c: memory without a cgroup; a killed process is reported (OOM).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from support.waiting import until
 pytestmark = pytest.mark.needs("bwrap")
 
 LIMIT = 160
-"""MiB. Python needs 10."""
+"""In MiB. Python needs 10."""
 POLICY = """schema: 1
 method: bwrap
 network: {{mode: none}}
@@ -31,7 +31,7 @@ filesystem: {{write: [$PROJECT]}}
 resources: {{{}}}
 """
 HIDDEN = 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"'
-"""As on a host without cgroups; another user can't create any here."""
+"""A host without cgroups; another user can't create any here."""
 FILL = "import sys; used = [bytearray(1 << 20) for _ in range(int(sys.argv[1]))]; print('used')"
 CHILDREN = """
 import os, time
@@ -87,7 +87,7 @@ print(time.process_time() - began)
 
 
 def groups(*, held: bool = False) -> list[str]:
-    """The groups that no launcher holds, or that one does: runs of other tests go on meanwhile."""
+    """The groups of no launcher, or of one: runs of other tests go on meanwhile."""
     found = [base for base, _, _ in os.walk("/sys/fs/cgroup") if base.endswith(".sandwright")]
     return [each for each in found if is_held(each) == held]
 
@@ -188,7 +188,7 @@ def test_temporary_files_count(memory: Project, directory: str) -> None:
 
 
 def test_of_landlock(memory: Project) -> None:
-    """Its limit for processes holds where there is a cgroup; the policy accepts that it may not."""
+    """Its limit for processes needs a cgroup; the policy accepts its absence."""
     gaps = (
         *("filesystem.attributes", "filesystem.protect", "filesystem.absent", "process.kernel"),
         "resources.pids",

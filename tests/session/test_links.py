@@ -1,4 +1,4 @@
-"""Links that somebody inside could replace: what leads through one is refused, or accepted and held.
+"""Links that a program inside could replace: a path through one is refused, or accepted and protected.
 
 Tests of policy/links.py.
 """
@@ -35,7 +35,7 @@ def _to_a_file(root: Path, name: str) -> None:
 
 
 def _policy_elsewhere(root: Path) -> None:
-    """The policy is a link to a file that nobody inside can write."""
+    """The policy is a link to a file that no program inside can write."""
     elsewhere = root.parent / "policies"
     elsewhere.mkdir()
     (root / "sandbox.yaml").rename(elsewhere / "p.yaml")
@@ -137,7 +137,7 @@ def test_what_is_accepted_is_held_where_it_leads(project: Project, case: str) ->
 
 @pytest.mark.needs("bwrap")
 def test_links_that_nobody_inside_can_replace_stay_usable(project: Project) -> None:
-    """Above the project, in a home that can't be written, in read-only directories, and links of no rule."""
+    """They are above the project, in a read-only home, in read-only directories, or no rule names them."""
     real = project.home / "dotfiles" / "ssh"
     real.mkdir(parents=True)
     (real / "id").write_text("a secret")
@@ -169,7 +169,7 @@ def test_links_that_nobody_inside_can_replace_stay_usable(project: Project) -> N
 def test_a_grant_of_the_own_policy_follows_no_link_that_came_with_the_project(
     project: Project, text: str, theirs: str | None
 ) -> None:
-    """The own policy's grants need no approval; a stranger's tree chose the target of this one."""
+    """The own policy's grants need no approval, but a stranger's tree chose the target of this one."""
     (project.home / "elsewhere" / "made").mkdir(parents=True)
     (project.root / "out").symlink_to(project.home / "elsewhere")
     (project.root / "dir").mkdir()
@@ -227,7 +227,7 @@ def test_a_link_that_appears_is_seen_by_the_next_run(project: Project) -> None:
 
 @pytest.mark.parametrize("name", ["sandbox.yaml", ".git/config", "../.config/sandwright/policy.yaml"])
 def test_another_name_of_what_decides_is_refused(project: Project, name: str) -> None:
-    """A hard link in something writable is written through; a run after one without it refuses, too."""
+    """A write to a hard link changes the file; the run is refused even if an earlier one had no such link."""
     project.policy.write_text(BASE)
     user = project.home / ".config/sandwright/policy.yaml"
     user.parent.mkdir(parents=True, exist_ok=True)
@@ -265,7 +265,7 @@ def _include(root: Path) -> str:
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("make", [_pointer, _include], ids=["gitdir", "include"])
 def test_a_link_on_the_way_to_git(project: Project, make: Callable[[Path], str]) -> None:
-    """Files of Git's name a path through a directory that is a link in the project."""
+    """Git's files name a path through a directory that is a link in the project."""
     project.policy.write_text(BASE)
     store = project.root.parent / "store" / "g"
     (store / "hooks").mkdir(parents=True)
@@ -291,7 +291,7 @@ sys.exit(run(request))
 
 @pytest.mark.needs("bwrap")
 def test_the_project_becomes_a_link_while_its_sandbox_is_prepared(project: Project) -> None:
-    """The path of the current directory has no links when it is asked for. Later it may lead elsewhere."""
+    """The current directory's path had no links when it was read. Later it may lead elsewhere."""
     other = project.home / "other"
     other.mkdir()
     project.policy.unlink()

@@ -55,7 +55,7 @@ POLICIES = {
 
 @pytest.fixture(autouse=True)
 def _over(project: Project) -> Iterator[None]:
-    """No command waits on after a test."""
+    """No command waits after a test."""
     yield
     (project.root / "go").touch()
 
@@ -89,7 +89,7 @@ def _total(found: list[dict[str, Any]]) -> Counter[str]:
 
 
 def _delay(project: Project, denials: Path) -> float:
-    """Seconds from the denial, of which the program inside made a note, to the line in a file."""
+    """Seconds from the denial, as noted by the program inside, to the line in a file."""
     file = project.root / "at"
     until(file.exists, "the command does not start")
     return denials.stat().st_mtime - file.stat().st_mtime
@@ -130,7 +130,7 @@ def test_the_file_has_a_denial_while_the_run_goes_on(project: Project, method: s
 @pytest.mark.skipif(os.getuid() != 0, reason="becomes other users")
 @pytest.mark.parametrize(("method", "uid"), CELLS)
 def test_the_launcher_reports_a_call_while_the_run_goes_on(method: str, uid: int) -> None:
-    """To a journal, which its caller reads."""
+    """It writes to a journal, which its caller reads."""
     script = "unshare -m true 2>/dev/null; touch at; while [ ! -e go ]; do sleep 0.05; done"
     with place(method, uid) as at:
         journal = Path(at.environ["HOME"], "journal")
@@ -155,7 +155,7 @@ def test_the_launcher_reports_a_call_while_the_run_goes_on(method: str, uid: int
 
 @pytest.mark.needs("bwrap")
 def test_what_happens_again_is_counted(project: Project) -> None:
-    """A program that causes very many denials fills neither the file nor memory."""
+    """A program with very many denials fills neither the file nor the memory."""
     project.policy.write_text(POLICIES["bwrap"])
     file = project.home / "denials"
     options = ("--denials", str(file), "--detach", "--name", "web")
@@ -242,7 +242,7 @@ def test_hosts_that_the_proxy_refuses(project: Project, method: str) -> None:
 
 @pytest.mark.needs("bwrap", "squid")
 def test_a_refusal_that_the_proxy_writes_after_the_run(project: Project) -> None:
-    """The command waits for no answer, and the proxy is slow."""
+    """The command does not wait for an answer, and the proxy is slow."""
     project.policy.write_text(f"{POLICIES['bwrap']}network: {{mode: proxy, allow: [web.example]}}\n")
     script = (
         "import pathlib, socket, time; pathlib.Path('ready').touch()\n"
@@ -262,7 +262,7 @@ def test_a_refusal_that_the_proxy_writes_after_the_run(project: Project) -> None
 
 @pytest.mark.needs("bwrap", "squid")
 def test_a_proxy_whose_logs_are_full(project: Project) -> None:
-    """A large file of another name counts as the logs do."""
+    """A large file with another name counts like the logs."""
     project.policy.write_text(f"{POLICIES['bwrap']}network: {{mode: proxy, allow: [web.example]}}\n")
     started = project.start("sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.05; done")
     until((project.root / "ready").exists, "it does not start")

@@ -1,4 +1,4 @@
-"""No sandbox can hold a lock that runs and builds wait for, but that of a project or repository.
+"""No sandbox can hold a lock that runs and builds wait for, except that of a project or repository.
 
 Tests of locking.py.
 """
@@ -34,7 +34,7 @@ LOCKS: dict[str, str] = {
     "sandwright/launcher/source/ports.c": HIDDEN,
     "sandwright/launcher/source/placeholders.c": "the project or its repository, as docs/threats.md says",
 }
-"""Each file that locks a file by its descriptor. The others call `locking.exclusive`."""
+"""Each module that locks a file by its descriptor. The others call `locking.exclusive`."""
 
 CALL = re.compile(r"\b(?:flock|lockf|lock_within)\(\w|F_OFD_SETLK|F_SETLK")
 
@@ -58,7 +58,7 @@ time.sleep(300)
 
 @pytest.fixture
 def person(monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
-    """A project in a home that is not in /tmp, which is another one inside."""
+    """A project in a home outside /tmp, which is another one inside."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
         project = Project(Path(made, "home", "p"), Path(made, "home"), Path(made, "run"))
         for folder in (project.root, project.runtime):
@@ -71,7 +71,7 @@ def person(monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
 
 
 def test_each_lock_is_decided() -> None:
-    """A new one has to be one that no sandbox can open."""
+    """No sandbox may be able to open a new one."""
     files = [*PACKAGES.rglob("*.py"), *PACKAGES.rglob("*.c")]
     found = {str(path.relative_to(PACKAGES)) for path in files if CALL.search(path.read_text())}
     assert len(files) > 700
@@ -84,7 +84,7 @@ def _make_rootfs(path: Path) -> dict[str, str]:
 
 
 def _use_all(home: Path) -> None:
-    """Take every lock that `locking.exclusive` has."""
+    """Take every lock of `locking.exclusive`."""
     cache = home / ".cache/sandwright"
     assert store.stored_rootfs(cache / "rootfs", "image", _make_rootfs).fresh
     with staging.staged(cache / "rootfs/new") as stage:
@@ -105,7 +105,8 @@ def _use_all(home: Path) -> None:
 def test_a_sandbox_delays_nobody_by_holding_what_it_sees(
     person: Project, monkeypatch: pytest.MonkeyPatch, account: str
 ) -> None:
-    """It holds all that it can open, in the stores, beside the lock files and in the runtime directory."""
+    """It holds every file that it can open, in the stores, beside the lock files and in the runtime
+    directory."""
     if account == "the same":
         monkeypatch.setattr(user_dirs, "account_home", lambda: str(person.home))
     cache = person.home / ".cache/sandwright"

@@ -1,6 +1,6 @@
 """Servers of MCP over stdio in the sandbox (`mcp.tools`): a client calls the listed tools, and no others.
 
-The server here answers everything and writes down what it got. Each refusal has its pair that passes.
+The server here answers everything and records its messages. Each refusal has its pair that passes.
 
 Tests of session/mcp_streams.py.
 Tests of session/mcp_log.py.
@@ -73,7 +73,7 @@ def server(project: Project) -> Project:
 def running(
     project: Project, program: str, *options: str, **streams: Any
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A run of a Python program; it has ended behind."""
+    """A run of a Python program; it has ended after the `with`."""
     words = [*SANDWRIGHT, "run", *options, "--", "python3", "-c", program]
     pipes = {name: streams.get(name, subprocess.PIPE) for name in ("stdin", "stdout", "stderr")}
     with subprocess.Popen(words, cwd=project.root, env=project.environ, **pipes) as process:
@@ -91,7 +91,7 @@ def talk(project: Project, sent: bytes, *options: str, program: str = SERVER) ->
 
 
 def received(project: Project) -> list[Any]:
-    """The messages that the server got."""
+    """The messages that reached the server."""
     return [json.loads(line) for line in (project.root / "received").read_text().splitlines()]
 
 
@@ -135,7 +135,7 @@ def test_an_option_lists_tools_for_one_run(project: Project) -> None:
 
 
 def test_no_client_can_be_at_these_streams(server: Project) -> None:
-    """Each has its pair: pipes, as in all other tests here."""
+    """The pairs are pipes, as in all other tests here."""
     ended = server.sandwright("run", "--detach", "--", "true")
     assert (ended.returncode, b"a detached run has no client of MCP" in ended.stderr) == (125, True)
     with running(server, SERVER, stderr=subprocess.STDOUT) as process:
@@ -194,7 +194,7 @@ open("received", "w").write(sys.stdin.readline())
 
 
 def test_a_client_that_has_not_read_yet_can_call(server: Project) -> None:
-    """A pipe takes less than the line: nothing waits until it has taken all."""
+    """A pipe holds less than the line: nothing waits until the client has read all of it."""
     with running(server, SLOW) as process:
         until((server.root / "written").exists, "the server did not start")
         time.sleep(1.0)

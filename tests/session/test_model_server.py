@@ -1,4 +1,4 @@
-"""The scripted model of tests, asked as agents ask it."""
+"""The scripted model of tests, with requests as agents send them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _ask(model: Model, path: str, body: Mapping[str, Any]) -> str:
     ids=["messages", "responses", "codex", "chat", "google"],
 )
 def test_a_call(path: str, body: dict[str, Any], call: Mapping[str, Any]) -> None:
-    """In one document, and in a stream."""
+    """The answer is one document, or a stream."""
     with scripted(Run("true")) as model:
         whole = json.loads(_ask(model, path, body))
         choice = whole.get("choices", [{}])[0].get("message", {}).get("tool_calls", [])
@@ -99,7 +99,7 @@ def test_a_call(path: str, body: dict[str, Any], call: Mapping[str, Any]) -> Non
 
 
 def test_the_end_of_a_script() -> None:
-    """Results of calls count as steps; what an agent sent back is there to be looked at."""
+    """Results of calls count as steps; the agent's results stay available for tests."""
     result = {"type": "tool_result", "tool_use_id": "call_0", "content": [{"type": "text", "text": "seen"}]}
     said = [{"role": "user", "content": [result]}]
     with scripted(Write("a", "b")) as model:

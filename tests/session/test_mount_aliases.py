@@ -36,7 +36,7 @@ METHODS = [
 
 @pytest.fixture
 def person() -> Iterator[Project]:
-    """A home that is not in /tmp, with secrets, and a project with repositories."""
+    """A home outside /tmp, with secrets, and a project with repositories."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
         project = Project(Path(made, "home", "p"), Path(made, "home"), Path(made, "run"))
         project.runtime.mkdir(mode=0o700)
@@ -55,7 +55,7 @@ def person() -> Iterator[Project]:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_at_a_second_mount(person: Project, method: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Also where the rendering was stored before there was the mount."""
+    """This holds even if the rendering was stored before the mount existed."""
     alias = person.home.parent / "alias"
     alias.mkdir()
     image = ""
@@ -89,9 +89,9 @@ def test_at_a_mount_on_itself(
     mounted_on_itself: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """It is no other path: what a rule says of the directory above holds for it.
+    """It is no other path: a rule for the directory above applies to it.
 
-    `first`: the mount is there before the sandbox is rendered.
+    `first`: the mount exists before the sandbox is rendered.
     """
     image = ""
     if method != "bwrap":
@@ -125,7 +125,8 @@ def test_at_a_mount_on_itself(
 def test_a_second_mount_of_the_home_that_the_sandbox_replaces(
     person: Project, home: str, granted: bool
 ) -> None:
-    """Rules for the home have no effect at its own path, but at the other. A grant there shows the rest."""
+    """Rules for the home have no effect at its own path, but do at the other. A grant there shows the
+    rest."""
     alias = person.home.parent / "alias"
     alias.mkdir()
     (person.home / "notes").write_text("notes\n")

@@ -47,13 +47,14 @@ def _host(*, off: bool = False, restricted: bool = False, uid: int = 1000) -> Ma
     "words", ["create new namespace", "create a new namespace", "creating new namespace"]
 )
 def test_each_bubblewrap(words: str) -> None:
-    """Debian's of version 0.8, that of 0.11, and upstream's of 0.8."""
+    """Debian's version 0.8, version 0.11, and upstream's 0.8."""
     failed = Failed("not-started", f"bwrap: No permissions to {words} namespace, likely because")
     assert explain_failure(failed, _host(off=True)) == OFF
 
 
 def test_a_profile_that_denies_them() -> None:
-    """AppArmor's or SELinux' for bubblewrap: no setting tells, and the answer is EACCES, not EPERM."""
+    """AppArmor's or SELinux' profile for bubblewrap: no setting reveals it, and the answer is EACCES, not
+    EPERM."""
     failed = Failed("not-started", "bwrap: Creating new namespace failed: Permission denied")
     code, message, remedy = explain_failure(failed, _host())
     assert (code, message) == (
@@ -71,7 +72,7 @@ def test_a_profile_that_denies_them() -> None:
     ],
 )
 def test_ptrace_that_is_off(output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under bwrap, and under runc: the way out is a boot."""
+    """Under bwrap, and under runc: the remedy is a reboot."""
     monkeypatch.setattr("sandwright.methods.shared.launched.YAMA", f"{tmp_path}/scope")
     failed = Failed("not-started", output)
     other: tuple[Code, str, str] = ("not-started", "another", "fault")
@@ -90,7 +91,7 @@ def test_ptrace_that_is_off(output: str, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root starts others under `user`")
 def test_user_needs_ptrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It starts without, and then each symbolic link fails (EFAULT)."""
+    """The method starts without it, and then each symbolic link fails (EFAULT)."""
     monkeypatch.setattr("sandwright.methods.shared.launched.YAMA", f"{tmp_path}/scope")
     (tmp_path / "scope").write_text("3\n")
     found = backend("user").preflight(collect_host())
@@ -110,7 +111,7 @@ def test_user_needs_ptrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_engines_and_runtimes(method: str, output: str) -> None:
-    """With the setting that switches them on, as for bwrap; root's other faults stay what they are."""
+    """The message names the setting that enables them, as for bwrap; root's other faults stay the same."""
     chosen, failed = backend(method), Failed("not-started", output)
     assert isinstance(chosen, (EngineBackend, Runtime))
     assert chosen.explained(failed, _host(off=True)) == OFF
@@ -131,7 +132,7 @@ def test_docker_has_a_daemon() -> None:
 
 
 def test_a_run_without_a_policy_names_what_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Landlock is no method of its own accord: it needs a policy, which `sandwright init` writes."""
+    """Landlock is never chosen without a policy; `sandwright init` writes one for it."""
 
     def known(backend: Backend, host: MachineFacts) -> Preflight:
         return Preflight(
@@ -152,7 +153,7 @@ def test_a_run_without_a_policy_names_what_works(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("method", ["bwrap", "podman", "oci"])
 def test_a_profile_that_is_loaded_later(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A method that worked is tried again: the profile may deny what it needs."""
+    """A method that worked is tried again: the profile may deny a call that it needs."""
     (tmp_path / "profiles/firefox.3").mkdir(parents=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("sandwright.methods.shared.launched.PROFILES", f"{tmp_path}/profiles")
@@ -166,7 +167,8 @@ def test_a_profile_that_is_loaded_later(method: str, tmp_path: Path, monkeypatch
 
 
 def test_a_sandbox_that_hung_is_tried_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine may have been the reason. A method that lists of methods pass over was lost for good."""
+    """A busy machine may have been the reason. Before, a method that was passed over in a list never came
+    back."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     host, chosen = collect_host(), backend("bwrap")
     hung = Preflight("bwrap", "hangs")

@@ -1,4 +1,4 @@
-"""Root's sandbox of bubblewrap has no rights over other users' files: nothing can be mounted among them."""
+"""Root's sandbox of bubblewrap has no rights over other users' files: it can mount nothing among them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="root sees what other users close"),
 ]
 PYTHON = "/usr/bin/python3"
-"""One that other users reach."""
+"""An interpreter that other users reach."""
 SOMEBODY = 12345
 LISTEN = """import socket, sys
 listener = socket.socket(socket.AF_UNIX)
@@ -33,7 +33,7 @@ sys.stdin.read()
 
 @dataclass
 class Neighbour:
-    """Another user, with a directory that is closed to all others and a socket in it."""
+    """Another user, with a directory that is closed to all others, and a socket in it."""
 
     project: Project
     directory: Path
@@ -82,7 +82,7 @@ def _with_sockets(neighbour: Neighbour) -> str:
 
 
 def test_a_socket_of_another_user_s(neighbour: Neighbour) -> None:
-    """Its directory is hidden as a whole; the socket alone where others may pass."""
+    """Its directory is hidden as a whole, or only the socket if others may pass."""
     closed = neighbour.directory
     tried = f"ls -A {closed} && cat {closed}/secret || true; id -u"
     status, output, said = neighbour.run(_with_sockets(neighbour), tried)
@@ -108,7 +108,7 @@ def test_a_directory_that_is_opened_during_the_run(neighbour: Neighbour) -> None
 
 @pytest.mark.parametrize("name", ["inner", "secret"])
 def test_a_denied_path_of_another_user_s(neighbour: Neighbour, name: str) -> None:
-    """Nor can anything be written in its place where all around it may be."""
+    """Nor can a file be written in its place if its surroundings are writable."""
     base = neighbour.directory.parent
     policy = f"filesystem: {{read: [/], write: [$PROJECT, {base}], deny: [{neighbour.directory}/{name}]}}"
     tried = f"cat {neighbour.directory}/{name}; mv {neighbour.directory} {base}/other; ls -A {base}/theirs"
@@ -119,7 +119,7 @@ def test_a_denied_path_of_another_user_s(neighbour: Neighbour, name: str) -> Non
 
 
 def test_bubblewrap_itself_can_not_mount_there(neighbour: Neighbour) -> None:
-    """The cure relies on this: in the user namespace root has no capabilities over the files of others."""
+    """The fix relies on this: in the user namespace, root has no capabilities over the files of others."""
     words = ("bwrap", "--unshare-user", "--ro-bind", "/", "/")
     for mount, status in (
         (("--tmpfs", neighbour.directory / "inner"), 1),

@@ -1,4 +1,4 @@
-"""Unix sockets of the sandbox's own, and none of the host's: what listens there hears nothing.
+"""Unix sockets of the sandbox's own, and none of the host's: the host's servers get no connection.
 
 Tests of launcher/source/broker.c: whose Unix sockets are connected.
 Tests of launcher/source/notify_threads.c: a connection that waits holds up no other.
@@ -31,7 +31,7 @@ from support.waiting import until
 
 INSIDE = Path(__file__).with_name("own_sockets.py")
 PYTHON = "/usr/bin/python3"
-"""One that other users reach."""
+"""An interpreter that other users reach."""
 RUN = (*SANDWRIGHT, "run", "--trust-policy", "--", interpreters.INSIDE, "-P", "inside.py")
 
 pytestmark = [pytest.mark.needs("bwrap"), pytest.mark.real_start]
@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.needs("bwrap"), pytest.mark.real_start]
 
 @pytest.fixture
 def shown(project: Project) -> Path:
-    """A directory that may be read; the project may be written."""
+    """A readable directory; the project is writable."""
     made = project.home.parent / "shown"
     made.mkdir()
     _policy(project, made)
@@ -55,7 +55,7 @@ def _policy(project: Project, shown: Path, more: str = "") -> None:
 
 @contextmanager
 def _open_project() -> Iterator[Project]:
-    """One that other users reach."""
+    """A project that other users reach."""
     with tempfile.TemporaryDirectory(prefix="sandwright-test-") as directory:
         project = Project(
             Path(directory, "home", "p"), Path(directory, "home"), Path(directory, "run"), forked=()
@@ -69,7 +69,7 @@ def _open_project() -> Iterator[Project]:
 
 @contextmanager
 def _filter(missing: str) -> Iterator[int]:
-    """That of a container in which bubblewrap can run, as a descriptor, without one of its groups."""
+    """The filter of a container in which bubblewrap can run, as a descriptor, without one of its groups."""
     full = profile("bwrap-in-container")
     grants = tuple(each for each in full.grants if each != missing)
     if missing.startswith("socket-families"):
@@ -83,7 +83,8 @@ def _filter(missing: str) -> Iterator[int]:
 
 
 def _inside(project: Project, what: str, *hosts: str) -> dict[str, str]:
-    """Once more where a socket of another test went, which the policy had to hide, since it was rendered."""
+    """Run it inside, and again if another test's socket disappeared after rendering, which the policy had to
+    hide."""
     for _ in range(5):
         ended = project.run(interpreters.INSIDE, "-P", "inside.py", what, *hosts, options=("--trust-policy",))
         if b"was removed after this was rendered" not in ended.stderr:
@@ -108,7 +109,7 @@ def test_own_ones_work_and_the_hosts_are_closed(project: Project, shown: Path, h
         "stale": "ECONNREFUSED",
         "absent": "ENOENT",
         "no socket": "ECONNREFUSED",
-        "host known": "ECONNREFUSED",  # something lies over it
+        "host known": "ECONNREFUSED",  # a mount covers it
         "host later": "EACCES",
         "host readable": "EACCES",
         "host none": "ECONNREFUSED",
@@ -143,7 +144,7 @@ def test_a_connection_that_has_to_wait(project: Project, shown: Path) -> None:
 
 
 def _supervisor(starter: int) -> int:
-    """The monitor's child that has given up its standard output, and has threads."""
+    """The monitor's child without standard output, and with threads."""
     found: list[int] = []
     below = [starter]
     while below:
@@ -158,7 +159,7 @@ def _supervisor(starter: int) -> int:
 
 
 def test_without_its_supervisor_nothing_is_connected(project: Project, shown: Path) -> None:
-    """Nor can any process answer in its place: the first process asks it too."""
+    """Nor can another process answer in its place: the first process asks only it."""
     assert shown.exists()
     with subprocess.Popen(
         [*RUN, "waits"], cwd=project.root, env=project.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -189,7 +190,7 @@ def test_a_socket_that_was_open_before_leads_nowhere(project: Project, shown: Pa
 
 
 def test_none_are_had_in_the_hosts_network(project: Project, shown: Path) -> None:
-    """Should the namespace be missing, nothing is run."""
+    """If the namespace is missing, no command runs."""
     assert project.sandwright("render", "--out", f"{shown}/out").returncode == 0
     arguments, plan = Path(shown, "out/bwrap/args"), Path(shown, "out/bwrap/launch.plan")
     old, new = arguments.read_bytes(), arguments.read_bytes().replace(b"--unshare-net\0", b"")

@@ -25,7 +25,7 @@ SCRIPT = "from sandwright.cli import main; main()"
 
 @pytest.fixture
 def installed(project: Project) -> Path:
-    """The program `sandwright` in an environment that lies in the project."""
+    """The program `sandwright` in an environment inside the project."""
     project.policy.write_text(POLICY)
     return _environment(project.root / ".venv")
 
@@ -72,12 +72,12 @@ def _content(folder: Path) -> dict[Path, bytes]:
 
 
 def test_an_environment_in_the_project_is_read_only_inside(project: Project, installed: Path) -> None:
-    """Each act leaves all of it as it was, for the next one, too."""
+    """Each act leaves the environment unchanged, for the next act, too."""
     evil = project.home / "evil"
     packages = next((project.root / ".venv").glob("lib/python*/site-packages"))
     before = _content(project.root / ".venv")
     acts = [f"({act.format(evil=evil, packages=packages)})" for act in ACTS.values()]
-    for script in ("; ".join(acts), "; ".join(reversed(acts))):  # rendered, then as it was rendered
+    for script in ("; ".join(acts), "; ".join(reversed(acts))):  # rendered first, then cached
         ended = _call(project, installed, "run", "--", "sh", "-c", f"{script}; echo >written")
         assert (project.root / "written").exists(), ended.stderr
         (project.root / "written").unlink()
@@ -167,7 +167,7 @@ ADDED = (
 def test_what_the_environment_adds_from_the_project_is_refused(
     project: Project, words: tuple[str, ...]
 ) -> None:
-    """By rendering and by running, after a run without it too. One function decides for both."""
+    """By rendering and by running, also after a run without it. One function decides for both."""
     project.policy.write_text(POLICY)
     (project.root / "src").mkdir()
     (project.home / "link").symlink_to("p")
@@ -191,7 +191,7 @@ def test_what_the_environment_adds_from_elsewhere_is_none_of_ours(project: Proje
 
 
 def test_modules_of_the_current_directory(project: Project) -> None:
-    """Python puts it first on its path with -c and -m, and a script's own directory."""
+    """Python puts it first on its path with -c and -m, or else a script's own directory."""
     project.policy.write_text(POLICY)
     ended = _call(project, sys.executable, "-c", SCRIPT, "run", "--", "true")
     assert ended.returncode == 125
@@ -205,7 +205,7 @@ def test_modules_of_the_current_directory(project: Project) -> None:
 
 
 def test_a_package_that_is_installed_from_the_project(project: Project) -> None:
-    """Another's editable installation puts the project's sources on the path of Python."""
+    """Another package's editable installation puts the project's sources on Python's path."""
     project.policy.write_text(POLICY)
     program = _environment(project.home / "venv")
     assert _call(project, program, "run", "--", "true").returncode == 0
@@ -284,7 +284,7 @@ def _first_on_path(project: Project) -> Path:
 def test_programs_are_taken_from_where_nobody_inside_can_write(project: Project) -> None:
     project.policy.write_text(POLICY)
     evil = _first_on_path(project)
-    for _ in range(2):  # rendered, then as it was rendered
+    for _ in range(2):  # rendered first, then cached
         ended = project.run("sh", "-c", 'echo "$PATH"', options=("--time", "60s"))
         assert ended.stdout.decode() == project.environment["PATH"] + "\n", ended.stderr
     assert not evil.exists(), evil.read_text()
@@ -292,7 +292,7 @@ def test_programs_are_taken_from_where_nobody_inside_can_write(project: Project)
 
 @pytest.mark.parametrize("method", ["bwrap", "oci", "gvisor", "docker", "podman", "user"])
 def test_launchers_take_none_of_them(project: Project, method: str, tmp_path: Path) -> None:
-    """Whether the rest of the method is here or not: each looks for programs before it needs that."""
+    """The rest of the method may be missing here: each searches for programs first."""
     project.policy.write_text(POLICY.replace("bwrap", method))
     rendered = _call(project, *SANDWRIGHT, "render", "--out", tmp_path / "out")
     assert rendered.returncode == 0, rendered.stderr
@@ -319,7 +319,7 @@ def test_launchers_take_none_of_them(project: Project, method: str, tmp_path: Pa
     ),
 )
 def test_no_program_of_another_project_is_taken(project: Project, words: tuple[str, ...]) -> None:
-    """Its sandbox may have put it there, whatever this policy lets be written."""
+    """Its sandbox may have put it there, whatever this policy makes writable."""
     project.policy.write_text(POLICY)
     shutil.rmtree(project.root / ".git")
     git = ("git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", str(project.root))

@@ -1,6 +1,6 @@
-"""A native launcher takes the place of `sandwright run`, and becomes what is done at the end.
+"""A native launcher replaces `sandwright run`, and becomes the program for the end of the run.
 
-The launcher is a stand-in without a sandbox, put where the rendered one was.
+The launcher is a stand-in without a sandbox, in place of the rendered one.
 
 Tests of session/command_session.py: when Python stays (can_exec_launcher).
 Tests of session/post_run.py.
@@ -52,7 +52,7 @@ def native(project: Project) -> Project:
 
 
 def test_it_is_the_same_process(native: Project) -> None:
-    """Shells' jobs, `status` and whoever started the run know the launcher by the number that they have."""
+    """Shells' jobs, `status` and the run's parent know the launcher by its pid."""
     running = native.start("sh", "-c", "echo $PPID $$; read -r x </dev/null; exec sleep 50")
     assert running.stdout is not None
     parent, command = map(int, running.stdout.readline().split())
@@ -66,7 +66,7 @@ def test_it_is_the_same_process(native: Project) -> None:
     running.kill()
     os.kill(
         command, signal.SIGKILL
-    )  # what holds its standard output, as the stand-in's command isn't in a sandbox
+    )  # processes that hold its standard output, because the stand-in has no sandbox
     running.communicate(timeout=60)
     assert native.sandwright("status").stdout == b"no session runs\n"
     assert len(native.records()) == 1
@@ -109,7 +109,7 @@ def test_the_event_is_told_at_the_end(native: Project) -> None:
 
 
 def test_no_event_goes_through_a_link(native: Project) -> None:
-    """A sandbox of the project that the file lies in may have made it."""
+    """A sandbox of the project that contains the file may have made it."""
     file = native.home / "events"
     file.symlink_to("victim")
     ended = native.run("sh", "-c", "exit 5", options=("--telemetry", str(file)))
@@ -135,7 +135,7 @@ def test_a_launcher_that_is_none(native: Project) -> None:
 
 @pytest.mark.parametrize("variable", ["OTEL_SERVICE_NAME", "PYTHONHOME"])
 def test_where_it_stays(native: Project, variable: str) -> None:
-    """OpenTelemetry's exporters are in this process; an interpreter may not do without its home."""
+    """OpenTelemetry's exporters are in this process; an interpreter may need its home."""
     native.environment[variable] = sys.base_prefix
     running = native.start("sh", "-c", "echo $PPID")
     out, err = running.communicate(timeout=60)

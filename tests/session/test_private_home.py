@@ -1,4 +1,4 @@
-"""`filesystem.home`: the sandbox's own home directory, kept by the project or new in each run."""
+"""`filesystem.home`: the sandbox's own home directory, stored with the project or new in each run."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_throwaway_home_is_empty_in_each_run(project: Project, method: str) ->
 
 @pytest.mark.needs("bwrap")
 def test_names_that_the_default_preset_denies_can_be_written(project: Project) -> None:
-    """They are the sandbox's own: programs keep their settings there."""
+    """They belong to the sandbox: programs keep their settings there."""
     project.policy.write_text("schema: 1\nmethod: bwrap\nextends: [own-home]\n")
     script = "mkdir ~/.ssh && echo x > ~/.npmrc && echo x > ~/.bashrc && cat ~/.npmrc"
     ended = project.run("sh", "-c", script)
@@ -128,7 +128,7 @@ def test_no_mount_point_is_made_through_a_link_of_an_earlier_run(project: Projec
 
 
 def test_a_rendered_launcher_mounts_no_other_directory_as_the_home(project: Project, method: str) -> None:
-    """gVisor's mounts can't be compared: only the host's paths can."""
+    """gVisor's mounts can't be compared, only the host's paths can."""
     _set(project, method, "private")
     assert project.run("true").returncode == 0
     assert project.sandwright("render").returncode == 0
@@ -174,7 +174,7 @@ def test_own_state_is_not_in_it(project: Project, home: str) -> None:
 
 @pytest.mark.needs("bwrap")
 def test_the_preset_reports_no_directories_that_a_machine_lacks(project: Project) -> None:
-    """It lists the usual directories of tools; what a user lists is reported."""
+    """It lists the usual directories of tools; directories that a user lists are reported."""
     project.policy.unlink(missing_ok=True)
     ended = project.sandwright("run", "--preset", "own-home", "--", "true")
     assert ended.returncode == 0, ended.stderr
@@ -186,7 +186,7 @@ def test_the_preset_reports_no_directories_that_a_machine_lacks(project: Project
 
 @pytest.mark.needs("bwrap")
 def test_caches_are_in_the_home(project: Project) -> None:
-    """Without the preset, `build` leads them to the temporary directory of the run."""
+    """Without the preset, `build` directs them to the temporary directory of the run."""
     section = presets(("build",))[-1].policy.environment
     names = list((section.set if section else None) or ())
     words = ("--set", "network.mode=none", "--", "sh", "-c", f"env | grep -E '^({'|'.join(names)})='")

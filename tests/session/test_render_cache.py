@@ -1,4 +1,4 @@
-"""The render cache: an entry is used, and is stale as soon as anything that decides it is another.
+"""The render cache: an entry is used, and is stale as soon as one of its inputs changes.
 
 Tests of session/prepare.py: what is asked, and `.sandbox` that is not current (_check_rendered).
 Tests of session/render_cache.py.
@@ -47,7 +47,7 @@ def _told(
 
 
 def _kept(project: Project, *words: str) -> bool:
-    """Whether what was rendered is used again. Others on this machine may just have opened a socket."""
+    """Whether the rendering is used again. Other processes of this machine may just have opened a socket."""
     return any(_told(project, *words)[0]["rendered"] == "before" for _ in range(4))
 
 
@@ -121,7 +121,7 @@ def test_rendered_anew(project: Project, change: str) -> None:
 
 
 def test_few_questions_are_asked(tmp_path: Path) -> None:
-    """For the preset `default` in this repository."""
+    """The policy is the preset `default`, in this repository."""
     repository = Path(__file__).parents[2]
     environ = {
         **os.environ,
@@ -133,13 +133,13 @@ def test_few_questions_are_asked(tmp_path: Path) -> None:
     subprocess.run(words, check=True, cwd=repository, env=environ, timeout=WAIT)
     (kept,) = (tmp_path / "home/.cache/sandwright/sessions").glob("*.entry")
     recording = parse_entry(kept.read_bytes().partition(b"\n")[2]).recording()
-    others = user_dirs.visible_scratch()  # where daemons of other tests have their mounts
+    others = user_dirs.visible_scratch()  # daemons of other tests have their mounts there
     questions = [question for question, _ in recording if others not in str(question)]
     assert 100 < len(questions) <= 175
 
 
 def test_another_boot_renders_anew(project: Project) -> None:
-    """A record with the id of an earlier boot would be that of an ended session, which others clean up."""
+    """A record with the id of an earlier boot would belong to an ended session, which others clean up."""
     assert _kept(project, "true")
     (kept,) = (project.home / ".cache/sandwright/sessions").glob("*.entry")
     recording = parse_entry(kept.read_bytes().partition(b"\n")[2]).recording()
@@ -148,7 +148,7 @@ def test_another_boot_renders_anew(project: Project) -> None:
 
 
 def test_a_file_among_modules_becomes_a_repository(project: Project) -> None:
-    """The names in the directory are the same."""
+    """The names in the directory stay the same."""
     module = project.root / ".git/modules/m"
     _write(module, "")
     assert _told(project, "true")[0]["rendered"] == "now"
@@ -182,7 +182,7 @@ def test_a_variable_of_the_policy(project: Project) -> None:
 
 
 def test_a_socket_appears(project: Project) -> None:
-    """Somebody listens where the sandbox can read, which a policy that lists sockets hides."""
+    """A server listens at a path that the sandbox can read; a policy with a list of sockets hides it."""
     assert _told(project, "true")[0]["rendered"] == "now"
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(project.root / "s"))
@@ -191,7 +191,8 @@ def test_a_socket_appears(project: Project) -> None:
 
 
 def test_artifacts_of_the_project(project: Project) -> None:
-    """A run starts none of them, says that they are out of date, and refuses only where that was asked."""
+    """A run starts none of them, reports that they are out of date, and is refused only if `.sandbox` was
+    required."""
     no_artifacts = project.run("true", options=("--rendered",))
     assert no_artifacts.returncode == 125
     assert b"--rendered: no " in no_artifacts.stderr
@@ -229,7 +230,7 @@ def test_a_pipe_among_a_strangers_artifacts_is_not_waited_for(project: Project) 
 
 
 def test_from_inside_nothing_of_it_can_be_written(project: Project) -> None:
-    """Also under a policy that lets the whole home be written, where what is kept lies."""
+    """This holds even if the policy makes the whole home writable, in which the entries lie."""
     project.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT, ~/.cache]}\n")
     programs = project.home / ".cache/sandwright/programs"
     programs.mkdir(parents=True)
@@ -292,7 +293,7 @@ def test_a_cache_of_somebody_else_is_not_used(project: Project) -> None:
 
 @pytest.mark.parametrize("kind", sorted({*KINDS, "entries"}))
 def test_every_question_can_be_asked_of_anything(kind: str, tmp_path: Path) -> None:
-    """No path breaks it: what can't be looked at has an answer as well, and JSON keeps it as it is."""
+    """No path causes an error: unreadable ones have an answer as well, and JSON keeps it unchanged."""
     os.mkfifo(tmp_path / "pipe")
     for subject in (
         "",
@@ -325,12 +326,12 @@ def test_another_copy_of_the_program_keeps_its_own(monkeypatch: pytest.MonkeyPat
 
 
 def test_stored_by_many_at_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second process finds the files of the first, at whatever moment these were made."""
+    """A second process finds the files of the first, at any stage of their creation."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(project.home / "cache"))
     user_dirs.private(user_dirs.cache())
     made = [Artifact("launch", b"x", "starts it", executable=True)]
     first = store(made)
-    monkeypatch.setattr(Path, "exists", lambda _: False)  # as it was when the second looked
+    monkeypatch.setattr(Path, "exists", lambda _: False)  # as the second process saw it
     assert store(made) == first
     assert [path.name for path in first.parent.iterdir()] == [first.name]
     assert (first / "launch").read_bytes() == b"x"
@@ -338,7 +339,7 @@ def test_stored_by_many_at_once(project: Project, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.needs("squid", "setpriv")
 def test_a_proxy_starts_from_what_was_planned(project: Project) -> None:
-    """Nothing is rendered, and the proxy decides as the policy says."""
+    """Nothing is rendered, and the proxy decides by the policy."""
     project.policy.write_text(f"{POLICY}network: {{mode: proxy, allow: [web.example]}}\n")
     assert _kept(project, "true")
     code = (
@@ -395,7 +396,7 @@ def prepare_and_remove(*given):
 preparing.prepare = prepare_and_remove
 main()
 """
-"""The program, with a program beside it whose socket goes when it has rendered."""
+"""The program, with a second one beside it whose socket disappears after rendering."""
 
 
 def test_a_socket_that_goes_after_it_was_rendered_is_not_missed(project: Project) -> None:

@@ -67,7 +67,7 @@ def _aged(paths: Iterable[Path]) -> None:
 
 @pytest.mark.usefixtures("cache")
 def test_sessions_are_asked_only_where_something_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A first run reads no session's record for the sake of a few directories."""
+    """A first run does not read each session's record for a few directories."""
     asked: list[str] = []
 
     def read_all() -> list[SessionRecord]:
@@ -112,7 +112,7 @@ def test_a_killed_process_leaves_nothing_for_long(cache: Path, name: str) -> Non
 
 
 def test_the_size_is_bounded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that directories share counts once, and goes with the last of them."""
+    """A file that directories share counts once, and is removed with the last of them."""
     monkeypatch.setattr(render_store, "MOST_BYTES", 10_000)
     found = [store(_rendered(str(number) * 4000)) for number in range(6)]
     _aged(found)
@@ -125,7 +125,7 @@ def test_the_size_is_bounded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_another_process_makes_the_same_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the look at the parent and the directory's own mkdir: no start may fail of that."""
+    """It appears between the check of the parent and mkdir: no start may fail because of it."""
     path, mkdir = tmp_path / "home/.cache/sandwright/sessions", os.mkdir
 
     def raced(name: str, mode: int = 0o777) -> None:

@@ -1,4 +1,4 @@
-"""The mounts that protect a running sandbox: no work on the host removes one, or brings one in.
+"""The mounts that protect a running sandbox: no work on the host removes one, or adds one.
 
 Tests of launcher/source/watch.c.
 Tests of launcher/source/watch_compare.c.
@@ -51,7 +51,7 @@ def policy(method: Place, rules: str) -> str:
 
 
 def prepare(project: Project, method: Place) -> None:
-    """A repository of Git's, with a tracked file that is protected, in two versions."""
+    """A Git repository with a protected, tracked file in two versions."""
     project.policy.write_text(policy(method, RULES))
     for path in (".git/hooks/x", ".git/HEAD", ".git/config"):
         (project.root / path).unlink(missing_ok=True)
@@ -90,7 +90,7 @@ def beside(project: Project) -> Project:
 
 
 def same_inode(project: Project) -> None:
-    """ext4 gives the number of a file that was removed to the next one, if nobody holds it."""
+    """ext4 gives the inode number of a removed file to the next one, if no process holds it."""
     (project.root / ".env").unlink()
     (project.root / ".env").write_text("another secret\n")
 
@@ -118,13 +118,14 @@ ACTS: dict[str, tuple[Callable[[Project], None], str]] = {
     "the same inode": (same_inode, ".env"),
 }
 OF_EACH = ("git config", "mv of a directory", "the same inode")
-"""The acts that are tried with each method: a file and a directory that are moved, and a change that no inode
-number shows. One part of the launcher watches mounts for all methods, so that the other acts are for one."""
+"""The acts that are tried with each method: a moved file, a moved directory, and a change that no inode
+number shows. One part of the launcher watches mounts for all methods, so the other acts are tried with
+one."""
 
 
 @pytest.fixture(scope="module", params=METHODS)
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """A method, with an image where it needs one."""
+    """A method, with an image if it needs one."""
     with contextlib.ExitStack() as stack:
         if request.param in ("docker", "podman"):
             engine = stack.enter_context(engine_host(request.param))
@@ -151,7 +152,7 @@ def sandbox(project: Project, method: Place) -> Project:
 
 
 def ends(sandbox: Project, act: str) -> None:
-    """Check that the run ends with 137 and a message with the path; what runs beside it goes on."""
+    """Check that the run ends with 137 and a message with the path; another run beside it goes on."""
     done, path = ACTS[act]
     other = beside(sandbox)
     with (
@@ -184,7 +185,8 @@ def test_it_ends_by_other_work_too(project: Project, act: str) -> None:
 
 @pytest.mark.parametrize("place", representative(METHODS, "bwrap", "gvisor", "podman"), indirect=True)
 def test_ordinary_work_on_the_host_goes_on(sandbox: Project) -> None:
-    """Of Git, of an editor, and of another run of the project, whose placeholders are the same."""
+    """The work is Git's, an editor's, and that of another run of the project, which has the same
+    placeholders."""
     with running(sandbox, f"{UNTIL_GO} echo fine") as run:
         assert sandbox.run("true").returncode == 0
         (sandbox.root / "file").write_text("a")
@@ -200,7 +202,7 @@ def test_ordinary_work_on_the_host_goes_on(sandbox: Project) -> None:
 
 @pytest.fixture
 def shared(project: Project, tmp_path: Path) -> Iterator[Path]:
-    """A directory whose mounts the kernel passes on to followers, as systemd has it for all of them."""
+    """A directory whose mounts the kernel propagates, as systemd sets it for all of them."""
     if os.getuid() != 0:
         pytest.skip("only root mounts something on the host")
     place = project.home / "shared"
@@ -232,7 +234,7 @@ def test_what_is_mounted_on_the_host_meanwhile_is_not_seen(
 
 @pytest.mark.needs("bwrap")
 def test_what_nobody_inside_can_write_around_is_hidden_again(project: Project) -> None:
-    """The run goes on when a hidden file is replaced that lies where the sandbox can't write."""
+    """The run goes on when a hidden file is replaced in a directory that the sandbox can't write."""
     place = project.home / "elsewhere"
     place.mkdir()
     hidden = place / "key"
@@ -256,7 +258,7 @@ def test_what_nobody_inside_can_write_around_is_hidden_again(project: Project) -
 
 
 def planted(project: Project, tricks: str) -> None:
-    """A stand-in for a race: it starts the real bubblewrap after a change at that moment."""
+    """A stand-in for a race: it makes a change, and then starts the real bubblewrap."""
     place = project.home / "bin"
     place.mkdir()
     real = shutil.which("bwrap")
@@ -293,7 +295,7 @@ def test_nothing_runs_where_a_mount_is_not_what_was_rendered(
     prepare(project, BWRAP)
     (project.root / "other").write_text("of somebody else")
     planted(project, tricks)
-    for _ in range(2):  # what is kept of the first is no way around it
+    for _ in range(2):  # the cached rendering is no way around it
         ended = project.run("sh", "-c", "echo ran; cat .env .mcp.json")
         assert (ended.returncode, ended.stdout) == (125, b"")
         said = f"{project.root}/{path} is not mounted as it was rendered: nothing was run"

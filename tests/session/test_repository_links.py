@@ -1,4 +1,4 @@
-"""Links in Git's directories: programs inside make none, so Git on the host writes through none.
+"""Links in Git's directories: programs inside can make none, so Git on the host writes through none.
 
 Tests of launcher/source/links.c.
 """
@@ -38,7 +38,8 @@ def git(project: Project, *words: str | Path, cwd: Path | None = None) -> str:
 
 @pytest.fixture
 def repository(project: Project) -> Project:
-    """A project that is a repository with a submodule, and the user's file that an attack is after."""
+    """A project that is a repository with a submodule, and the user's file that is the target of an
+    attack."""
     project.environment |= {"SANDWRIGHT_TRUST": "1", "GIT_CONFIG_NOSYSTEM": "1"}
     (project.home / ".bashrc").write_text("mine\n")
     shutil.rmtree(project.root / ".git")
@@ -110,7 +111,7 @@ def test_no_form_of_making_a_link_reaches_a_repository(repository: Project, fold
 
 
 def test_git_on_the_host_writes_to_no_file_of_the_users(repository: Project) -> None:
-    """While the run goes on, when no scan at its end could have removed anything."""
+    """Git runs during the run, before any scan at its end could have removed a link."""
     target = repository.home / ".bashrc"
     script = (
         f"ln -sf {target} .git/COMMIT_EDITMSG; ln -s {target} l; mv -f l .git/COMMIT_EDITMSG;"
@@ -202,7 +203,7 @@ def test_no_link_is_made_in_a_bare_repository(repository: Project) -> None:
 
 @pytest.mark.parametrize("by", ["run", "cleanup"])
 def test_a_link_that_a_killed_run_left_is_removed(repository: Project, by: str) -> None:
-    """In a repository that it made: there, it can."""
+    """The link is in a repository that the run made, where links are possible."""
     script = "git init -q new; ln -s /etc/x new/.git/COMMIT_EDITMSG; echo up; sleep 600"
     with repository.start("sh", "-c", script) as run:
         assert run.stdout is not None
@@ -214,7 +215,7 @@ def test_a_link_that_a_killed_run_left_is_removed(repository: Project, by: str) 
     link = repository.root / "new/.git/COMMIT_EDITMSG"
     assert link.is_symlink()
     if by == "run":
-        repository.run("true")  # as long as there are placeholders, which this one removes, the record stays
+        repository.run("true")  # the record stays while there are placeholders, which this run removes
     ended = repository.sandwright(*(("run", "--", "true") if by == "run" else ("cleanup",)))
     said = f"a run that was killed: new or changed while it ran: {link}: a link in a repository was removed"
     assert said.encode() in ended.stderr

@@ -28,7 +28,7 @@ def person(person: Project) -> Project:
 
 
 def mounted(shown: Path, alias: Path, *words: str) -> list[str]:
-    """A command that runs another one where a directory is mounted a second time."""
+    """A command that runs another one with a directory mounted a second time."""
     enter, drop = labworker.mount_namespace()
     script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
     return [*enter, "sh", "-c", script, "sh", str(shown), str(alias), *drop, *words]
@@ -37,7 +37,7 @@ def mounted(shown: Path, alias: Path, *words: str) -> list[str]:
 def run_mounted(
     project: Project, shown: Path, alias: Path, *words: str
 ) -> subprocess.CompletedProcess[bytes]:
-    """`sandwright run`, where a directory is mounted a second time."""
+    """`sandwright run`, with a directory mounted a second time."""
     return subprocess.run(
         mounted(shown, alias, *project.command, "run", "--", *words),
         cwd=project.root,
@@ -50,7 +50,7 @@ def run_mounted(
 
 
 def _writing(alias: Path) -> str:
-    """A policy that lets a second mount of the home be written."""
+    """A policy that makes a second mount of the home writable."""
     gap = "{feature: filesystem.absent-elsewhere, method: bwrap, reason: secrets that are not there}"
     return f"schema: 1\nmethod: bwrap\nfilesystem: {{write: [$PROJECT, {alias}]}}\naccept_gaps: [{gap}]\n"
 
@@ -60,7 +60,8 @@ def _writing(alias: Path) -> str:
     ("shown", "status"), [(".", 0), (".cache", 0), (".local/state/sandwright/keys", 125)]
 )
 def test_own_state_at_a_second_mount(person: Project, shown: str, status: int) -> None:
-    """Also where the rendering was stored before there was the mount. A grant of the state is refused."""
+    """This holds even if the rendering was stored before the mount existed. A grant of the state is
+    refused."""
     alias = person.home.parent / "alias"
     alias.mkdir()
     person.policy.write_text(_writing(alias))
@@ -90,7 +91,7 @@ GAPS = ("filesystem.attributes", "filesystem.protect", "process.kernel")
 @pytest.mark.needs("bwrap", "unshare")
 @pytest.mark.parametrize(("method", "read"), [("bwrap", b""), ("landlock", b"hidden")])
 def test_a_mount_of_the_host_appears_under_landlock_alone(person: Project, method: str, read: bytes) -> None:
-    """During a run, also where the host's mounts are shared. docs/threats.md says so."""
+    """It happens during a run, even if the host's mounts are shared. docs/threats.md says so."""
     accepted = ", ".join(f"{{feature: {name}, method: landlock, reason: a test}}" for name in GAPS)
     person.policy.write_text(
         f"schema: 1\nmethod: {method}\nfilesystem: {{write: [$PROJECT]}}\naccept_gaps: [{accepted}]\n"
@@ -128,7 +129,7 @@ ABSENT = (".config/sandwright", ".config/containers", ".docker", ".local/share/s
 
 @pytest.mark.needs("bwrap", "unshare")
 def test_what_is_missing_is_not_made_at_a_second_mount(person: Project) -> None:
-    """A policy or approvals of the user that a sandbox had made would hold in the next run."""
+    """A policy or approvals that a sandbox had made would be the user's in the next run."""
     alias = person.home.parent / "alias"
     alias.mkdir()
     person.policy.write_text(_writing(alias))

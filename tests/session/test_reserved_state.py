@@ -1,4 +1,4 @@
-"""From inside a sandbox sandwright's own state can't be changed, and no forged state is used."""
+"""A sandbox can't change sandwright's own state, and no forged state is used."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ accept_gaps: [{", ".join(f"{{feature: {name}, method: landlock, reason: a test}}
     ),
 )
 def test_landlock_refuses_a_grant_above_it(project: Project, grant: str, command: str) -> None:
-    """Each command, whatever the policy accepts: Landlock takes nothing away from a granted directory."""
+    """This holds for each command, whatever the policy accepts: Landlock removes no right below a granted
+    directory."""
     (project.home / grant[2:]).mkdir(parents=True, exist_ok=True)
     project.policy.write_text(LANDLOCK.replace("WRITE", grant))
     words = {"run": ("run", "--", "touch", "ran"), "explain": ("explain", "write", f"{grant}/sandwright/x")}
@@ -57,7 +58,7 @@ def test_landlock_refuses_a_grant_above_it(project: Project, grant: str, command
 
 
 def test_a_rendered_launcher_holds_it(project: Project) -> None:
-    """Files that `run` rendered for another project can neither be read nor written."""
+    """Another project's rendered files can neither be read nor written."""
     other = project.home / "other"
     other.mkdir()
     (other / "sandbox.yaml").write_text("schema: 1\nmethod: bwrap\nnetwork: {mode: none}\n")
@@ -86,7 +87,7 @@ def test_a_rendered_launcher_holds_it(project: Project) -> None:
 
 
 def test_what_a_bridge_of_another_project_works_with_is_hidden() -> None:
-    """Also its locks: whoever holds one keeps other bridges from starting."""
+    """This includes its locks: a process that holds one prevents other bridges from starting."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="sandwright-test-") as made:
         home = Path(made, "home")
         project, other = Project(home / "p", home, Path(made, "run")), home / "other"
@@ -133,7 +134,7 @@ def test_nothing_is_rendered_where_the_sandbox_could_replace_it(project: Project
 
 
 def test_a_method_that_can_not_protect_what_is_rendered_has_it_elsewhere(project: Project) -> None:
-    """The default directory is a protected name, which Landlock can't hold in a writable directory."""
+    """The default directory is a protected name, which Landlock can't protect in a writable directory."""
     project.policy.write_text(LANDLOCK.replace(", WRITE", ""))
     ended = project.sandwright("render")
     assert b"can be written from inside a sandbox of landlock" in ended.stderr, ended
@@ -142,7 +143,7 @@ def test_a_method_that_can_not_protect_what_is_rendered_has_it_elsewhere(project
 
 
 def _evil(project: Project, data: CacheEntry) -> CacheEntry:
-    """The same entry, which starts something else."""
+    """The same entry, but it starts another program."""
     return touching(project, data, project.home / "pwned")
 
 
@@ -160,7 +161,7 @@ def test_a_forged_entry_is_none(project: Project) -> None:
 
 
 def test_all_of_an_entry_is_authenticated(project: Project) -> None:
-    """Not only the words that are started."""
+    """The HMAC covers all fields, not only the command."""
     assert project.run("true").returncode == 0
     for field in ("terminal", "argv0_override", "terminal_argv", "loosened"):
         path, data = entry(project)
@@ -174,7 +175,7 @@ def test_all_of_an_entry_is_authenticated(project: Project) -> None:
 
 
 def test_an_entry_of_another_request_is_none(project: Project) -> None:
-    """It is authentic, and says what that other request starts."""
+    """The entry is authentic, but starts the command of another request."""
     project.environment["SANDWRIGHT_TRUST"] = "1"
     path, _ = entry(project, run=True)
     other = project.home / "other"
@@ -189,7 +190,7 @@ def test_an_entry_of_another_request_is_none(project: Project) -> None:
 
 @pytest.mark.parametrize("fault", ["open", "short", "link", "pipe"])
 def test_a_key_that_others_could_know_is_not_used(project: Project, fault: str) -> None:
-    """Not even for an entry that it authenticates; the next run makes a new one."""
+    """It is not used even for an entry that it authenticates; the next run makes a new one."""
     path, data = entry(project, run=True)
     key = project.home / ".local/state/sandwright/keys/render-cache"
     assert key.stat().st_mode & 0o777 == 0o600
@@ -215,7 +216,7 @@ def test_a_key_that_others_could_know_is_not_used(project: Project, fault: str) 
 
 
 def test_with_its_key_an_entry_is_used(project: Project) -> None:
-    """The control of the tests above: what they write would be started."""
+    """The control of the tests above: the program in their entries would start."""
     path, data = entry(project, run=True)
     write(project, path, _evil(project, data))
     project.run("true")
@@ -230,7 +231,7 @@ def test_without_a_place_for_the_key_nothing_is_kept(project: Project) -> None:
 
 
 def test_a_state_that_can_not_be_closed_is_an_error_with_its_path(project: Project) -> None:
-    """As in a sandbox with a read-only home, or in a container with a read-only root."""
+    """Examples are a sandbox with a read-only home, and a container with a read-only root."""
     sessions = project.home / ".cache/sandwright/sessions"
     sessions.mkdir(parents=True)
     sessions.chmod(0o755)
@@ -256,7 +257,7 @@ def test_a_state_that_can_not_be_closed_is_an_error_with_its_path(project: Proje
     ),
 )
 def test_a_variable_in_any_spelling(project: Project, variable: str, spelled: str) -> None:
-    """The kernel leaves a link's target by `..`, not the link's directory."""
+    """With `..`, the kernel leaves a link's target, not the link's directory."""
     outside = project.home / "outside"
     for folder in ("deep", "store"):
         (outside / folder).mkdir(mode=0o700, parents=True)
@@ -280,7 +281,7 @@ def test_a_variable_in_any_spelling(project: Project, variable: str, spelled: st
 
 @pytest.mark.parametrize("name", ["run", "deep/run"])
 def test_a_runtime_directory_that_is_not_there_yet(project: Project, name: str) -> None:
-    """The next run would take its records from there, and `cleanup` remove what they name."""
+    """The next run would read its records there, and `cleanup` would remove the paths in them."""
     project.environment["XDG_RUNTIME_DIR"] = str(project.root / name)
     project.policy.write_text(
         "method: bwrap\nextends: []\nfilesystem: {read: [/usr, /etc], write: [$PROJECT]}\n"

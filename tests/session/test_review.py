@@ -123,7 +123,7 @@ LINES = [f"line {number}" for number in range(40)]
 
 
 def _ask(project: Project, *answers: str) -> bytes:
-    """The output of `apply --interactive` on a terminal, where each question gets an answer."""
+    """The output of `apply --interactive` on a terminal, with an answer to each question."""
     words = [*project.command, "apply", "--interactive"]
     with terminal(words, project.root, project.environ) as shown:
         said = b""
@@ -136,7 +136,7 @@ def _ask(project: Project, *answers: str) -> bytes:
 
 @pytest.fixture
 def hunks(reviewed: Project) -> Project:
-    """A text with three hunks, and a file that is new."""
+    """A text with three hunks, and a new file."""
     (reviewed.root / "text").write_text("\n".join(LINES) + "\n")
     _shell(reviewed, "sed -i -e 's/^line 2$/two/' -e 's/^line 20$/twenty/' -e '$d' text; echo x >zz")
     return reviewed
@@ -223,7 +223,7 @@ def test_what_is_behind_a_link_to_it_is_held_back(reviewed: Project) -> None:
 
 
 def test_a_run_leaves_no_placeholder_in_the_copy(reviewed: Project) -> None:
-    """Nothing is a change, though the run has protected names that are not there, also in repositories."""
+    """There is no change, although the run has protected missing names, also in repositories."""
     reviewed.policy.write_text(POLICY.replace("deny:", "readonly: [$PROJECT/absent/x], deny:"))
     _shell(reviewed, "true")
     assert "0 changes" in _said(reviewed, "changes")
@@ -245,7 +245,8 @@ def test_a_path_that_is_allowed_in_a_denied_one_is_copied(reviewed: Project) -> 
 
 
 def test_no_sandbox_sees_the_copies(reviewed: Project) -> None:
-    """Without a preset, which denies them, too. With its control: the directory above is seen."""
+    """This includes a policy without a preset that denies them. The control: the directory above is
+    visible."""
     text = POLICY.replace("{write", "{read: [/, $HOME], write")
     reviewed.policy.write_text(f"{text}extends: []\n")
     _shell(reviewed, "true", "--trust-policy")
@@ -285,7 +286,7 @@ def test_workspaces_have_names(reviewed: Project) -> None:
 
 
 def test_a_copy_that_was_not_completed_has_no_changes(reviewed: Project) -> None:
-    """Such as one during which a program exchanged directories of the project by links."""
+    """An example is a copy during which a program exchanged directories of the project for links."""
     _shell(reviewed, "echo two >>notes")
     (copy,) = _copies(reviewed)
     copy.with_name("base").unlink()

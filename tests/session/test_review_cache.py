@@ -1,4 +1,4 @@
-"""A review starts from the render cache, and is prepared again once anything that decides it is another.
+"""A review starts from the render cache, and is prepared again once one of its inputs changes.
 
 Tests of session/review_plan.py: what a policy says of the project itself, and that it is asked at each start.
 """
@@ -31,7 +31,7 @@ def reviewed(project: Project) -> Project:
 
 
 def _run(project: Project, *words: str, options: tuple[str, ...] = ()) -> tuple[bool, Any]:
-    """Whether what was rendered is used again, and the run."""
+    """Whether the rendering is used again, and the run."""
     file = project.home / "events"
     file.unlink(missing_ok=True)
     ended = project.run(*words, options=("--telemetry", str(file), *options))
@@ -40,7 +40,8 @@ def _run(project: Project, *words: str, options: tuple[str, ...] = ()) -> tuple[
 
 
 def _is_cached(project: Project, options: tuple[str, ...] = ()) -> bool:
-    """Whether one of some runs after a first is. Others on this machine may just have opened a socket."""
+    """Whether one of several runs after the first is cached. Other processes may just have opened a
+    socket."""
     _run(project, "true", options=options)
     return any(_run(project, "true", options=options)[0] for _ in range(4))
 
@@ -65,7 +66,7 @@ def test_a_cached_run_changes_the_copy_alone(reviewed: Project) -> None:
 
 
 def test_a_live_run_is_no_cached_review(reviewed: Project) -> None:
-    """Each has an entry of its own, whichever comes first."""
+    """Each has a separate entry, whichever comes first."""
     reviewed.policy.write_text(POLICY.replace("review", "live"))
     for options in ((), ("--review",), (), ("--review",)):
         before = (reviewed.root / "notes").read_text()

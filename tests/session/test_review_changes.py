@@ -88,7 +88,7 @@ def _outside(project: Project, *words: str) -> str:
 
 
 def test_it_prints_what_the_command_prints_outside(place: Project) -> None:
-    """In each form; from a directory that only the copy has, and after the same run has gone on."""
+    """This holds for each form, in a directory that only the copy has, and after the same run has gone on."""
     said = _inside(
         place, WORK + "cd pkg/sub; for form in '' --json --diff; do sandwright-changes $form; done"
     )
@@ -186,7 +186,7 @@ def test_escapes_reach_no_terminal(reviewed: Project) -> None:
 
 @pytest.mark.needs("bwrap")
 def test_nothing_is_read_that_the_run_can_not_read(reviewed: Project) -> None:
-    """Neither through a link, nor from a denied path, nor as the host edits it meanwhile."""
+    """Neither the target of a link, nor a denied path, nor the host's current edit is read."""
     (reviewed.root / "secrets/key").write_text("A-SECRET\n")
     outside = reviewed.home / "outside"
     outside.write_text("A-SECRET\n")
@@ -287,7 +287,7 @@ def test_a_killed_session_leaves_nothing(reviewed: Project) -> None:
 
 @pytest.mark.needs("bwrap")
 def test_a_hostile_peer_ends_nothing(reviewed: Project) -> None:
-    """A call that is no call, and many at once: the next one is answered."""
+    """The peer sends an invalid call, and many calls at once: the next one is answered."""
     script = """
         port=$(cat /dev/.sandwright/port)
         python3 -c "

@@ -1,6 +1,8 @@
 """Commands that damage a project, each in a review workspace; the control is the same command without one.
 
 Tests of session/review.py: nothing of the project changes, whatever a command does.
+
+Tests of session/review.py: nothing of the project changes, whatever a command does.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ DAMAGE = {
     "punch": PYTHON.format('import os; f = os.open("a.txt", os.O_RDWR); os.pwrite(f, bytes(3), 0)'),
     "exchange": "mv a.txt t; mv b.txt a.txt; mv t b.txt",
 }
-"""At least 41, by what is reported of agents, and by what they do every day."""
+"""At least 41, from reports about agents, and from their everyday work."""
 
 
 def test_there_are_enough() -> None:

@@ -1,4 +1,4 @@
-"""`verify` with a review workspace: its probes, and that they fail without the copy.
+"""`verify` with a review workspace: its probes, and their failure without the copy.
 
 Tests of verify/workspace.py: a run that changes the project itself is a failure.
 """
@@ -54,7 +54,7 @@ def test_a_live_policy_has_none(project: Project) -> None:
 
 
 def test_what_changes_the_project_fails(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A planted fault: the copy that is shown is the project itself."""
+    """A planted fault: the copy that the run sees is the project itself."""
     project.policy.write_text(POLICY)
     real = run_document.workspace_words
 

@@ -1,4 +1,4 @@
-"""`run --build`: the images that a run needs and that were not built."""
+"""`run --build`: missing images that a run needs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_nothing_is_built_for_a_policy_without_approval(project: Project) -> Non
 @pytest.mark.skipif(not THOROUGH, reason="only `invoke test --thorough` downloads packages")
 @pytest.mark.needs("runc")
 def test_it_is_built_and_used(project: Project) -> None:
-    """Standard output is the command's alone."""
+    """Standard output has only the command's own."""
     project.environment |= {"SANDWRIGHT_BUILD": str(project.home / "build")}
     project.policy.write_text("schema: 1\nmethod: oci\nimage: debian\n")
     ran = project.run("head", "-n1", "/etc/os-release", options=("--build",))

@@ -1,4 +1,4 @@
-"""`sandwright run` with runtimes and engines: what comes through, what is denied, and what is left."""
+"""`sandwright run` with runtimes and engines: inputs and outputs, denials, and leftovers."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ METHODS = [
     pytest.param("podman", marks=pytest.mark.needs("podman", "runc", "busybox")),
 ]
 RUNTIMES = pytest.mark.parametrize("place", representative(METHODS, "oci", "gvisor"), indirect=True)
-"""For what tests/render/test_engines_run.py tries with both engines, where the session adds nothing."""
+"""For tests that tests/render/test_engines_run.py makes with both engines, if the session adds nothing."""
 SOME = representative(METHODS, "oci", "docker")
 ONE_OF_EACH = pytest.mark.parametrize("place", representative(METHODS, "oci", "podman"), indirect=True)
 OTHERS_OF_EACH = pytest.mark.parametrize("place", representative(METHODS, "gvisor", "docker"), indirect=True)
-"""A runtime and an engine: for what both runtimes, and both engines, have from the same code."""
+"""A runtime and an engine: for tests of code that both runtimes, and both engines, share."""
 STATUSES = {"no-such-program": 127, "/no/such/program": 127, "/etc": 126, "false": 1}
 DIRECTORIES = ("bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "usr", "var")
 
@@ -104,13 +104,13 @@ def sandbox(place: Place, project: Project) -> Iterator[Project]:
 
 @pytest.mark.parametrize(("place", "word"), covering(METHODS, list(STATUSES)), indirect=["place"])
 def test_a_command_that_can_not_be_run(sandbox: Project, word: str) -> None:
-    """As a shell has it, whatever the runtime's own number for that is."""
+    """The status is as in a shell, whatever the runtime's own number is."""
     ended = sandbox.run(word)
     assert (ended.returncode, ended.stdout) == (STATUSES[word], b"")
 
 
 def test_devices_of_the_host_stay_as_they_are(sandbox: Project) -> None:
-    """Its own ones may change."""
+    """The container's own devices may change."""
     with same_devices(), sandbox.start("sh", "-c", SCRIPT) as running:
         out, errors = running.communicate(timeout=120)
     assert (running.returncode, out) == (0, b"over\n"), errors
@@ -118,7 +118,7 @@ def test_devices_of_the_host_stay_as_they_are(sandbox: Project) -> None:
 
 @OTHERS_OF_EACH
 def test_cidfile(sandbox: Project, place: Place) -> None:
-    """The engine's id of the container, as its own option gives it; else the session's name."""
+    """The file has the engine's container id, like its own option; otherwise the session's name."""
     file = sandbox.home / "id"
     running = sandbox.start("sh", "-c", "echo up; exec sleep 55", options=("--cidfile", str(file)))
     assert running.stdout is not None
@@ -148,7 +148,7 @@ def test_allowed_and_denied(sandbox: Project, place: Place, status: int) -> None
 
 @ONE_OF_EACH
 def test_an_agent_of_this_host_is_shown_and_nothing_beside_it(sandbox: Project) -> None:
-    """With its preset: the package that its link on PATH leads to, and no other; the policy's image stays."""
+    """The preset shows the package of the agent's link on PATH, and no other; the policy's image stays."""
     packages = sandbox.home / "npm" / "lib" / "node_modules"
     for name in ("@agent/claude", "@agent/other", "other"):
         (packages / name / "bin").mkdir(parents=True)
@@ -172,7 +172,8 @@ def test_an_agent_of_this_host_is_shown_and_nothing_beside_it(sandbox: Project) 
 
 @OTHERS_OF_EACH
 def test_a_linked_work_tree_with_the_grants(sandbox: Project) -> None:
-    """The writes of a commit and of a configuration change, without Git: the images of tests have none."""
+    """The test makes the writes of a commit and of a configuration change without Git, which its images
+    lack."""
     project = replace(sandbox, root=sandbox.home / "linked")
     common = sandbox.home / "r" / ".git"
     own = common / "worktrees" / "linked"
@@ -212,7 +213,7 @@ def test_input_is_bytes(sandbox: Project) -> None:
 
 @ONE_OF_EACH
 def test_a_signal_that_the_caller_ignores_ends_nothing(sandbox: Project) -> None:
-    """As behind `nohup`."""
+    """The caller is `nohup`, for example."""
     words = ["bash", "-c", 'trap "" HUP; exec "$@"', "bash", *SANDWRIGHT, "run", "--"]
     inside = "echo up; read -r line; echo $line; exit 7"
     with subprocess.Popen(
@@ -235,7 +236,7 @@ def _descendants(pid: int) -> list[int]:
 
 @pytest.mark.parametrize("place", METHODS[:2], indirect=True)
 def test_root_inside_is_not_the_hosts(sandbox: Project) -> None:
-    """Under a runtime it is root of a user namespace of its own, as is what serves gVisor's files.
+    """Under a runtime it is root of a separate user namespace, like the process that serves gVisor's files.
 
     An engine's root is the host's, and its declaration says so.
     """
@@ -256,7 +257,7 @@ def test_root_inside_is_not_the_hosts(sandbox: Project) -> None:
 
 @pytest.mark.parametrize(("place", "way"), covering(SOME, ["run", "launch"]), indirect=["place"])
 def test_files_as_input_and_output(sandbox: Project, way: str) -> None:
-    """Output goes where the shell is in its file; no file behind a descriptor is written or read inside."""
+    """The shell writes at its position in the file; no file behind a descriptor is written or read inside."""
     given, shown = sandbox.home / "given", sandbox.home / "shown"
     given.write_text("given\n")
     shown.write_text("a secret\n")
@@ -304,7 +305,7 @@ def test_a_signal_reaches_the_command(sandbox: Project) -> None:
     indirect=["place"],
 )
 def test_a_signal_ends_a_command_that_does_not_care(sandbox: Project, number: signal.Signals) -> None:
-    # A shell of BusyBox catches SIGINT, and forgets one that comes right before its exec.
+    # A shell of BusyBox catches SIGINT, and loses one that comes right before its exec.
     running = sandbox.start("sh", "-c", "(sleep 0.5; echo up) & exec sleep 50")
     assert running.stdout is not None
     assert running.stdout.readline() == b"up\n"
@@ -330,7 +331,7 @@ def test_kill_leaves_nothing(sandbox: Project, place: Place, target: str) -> Non
 @needs_groups
 @RUNTIMES
 def test_processes_are_bounded(sandbox: Project, place: Place) -> None:
-    """gVisor's limit is one of its own threads on the host, which do not count a sandbox's one by one."""
+    """gVisor's limit is on its own threads on the host, which do not match a sandbox's one by one."""
     limit = 200 if place.method == "gvisor" else 30
     settings = ("--set", f"resources.pids={limit}", "--time", "40s")
     bomb = "i=0; while [ $i -lt 300 ]; do sleep 8 & i=$((i + 1)); done; echo all"
@@ -367,7 +368,8 @@ def test_many_at_once(sandbox: Project, place: Place) -> None:
 
 
 def test_no_repository_is_completed_at_the_root(sandbox: Project) -> None:
-    """The project can't be made a repository inside: the host's Git would run the programs that it names."""
+    """The project can't become a repository inside: the host's Git would run the programs in its
+    configuration."""
     config = '[core]\\n\\tbare = false\\n\\tworktree = .\\n\\tfsmonitor = "touch ran; false"\\n'
     plant = (
         f"mkdir objects refs; echo ref: refs/heads/main >HEAD; printf '{config}' >config; echo e >commondir"
@@ -385,7 +387,7 @@ def test_no_repository_is_completed_at_the_root(sandbox: Project) -> None:
 
 @OTHERS_OF_EACH
 def test_what_was_made_elsewhere_stops_the_next_run(sandbox: Project) -> None:
-    """And what was made below the project is named."""
+    """The message names the new file below the project, too."""
     agent = sandbox.home / ".claude"
     agent.mkdir()
     (agent / ".credentials.json").touch()
@@ -403,7 +405,7 @@ def test_what_was_made_elsewhere_stops_the_next_run(sandbox: Project) -> None:
 
 
 def test_a_server_of_mcp_gets_calls_of_listed_tools(sandbox: Project) -> None:
-    """The rules are held outside, whatever the method (tests/session/test_mcp_stdio.py)."""
+    """The rules are enforced outside, whatever the method (tests/session/test_mcp_stdio.py)."""
     sandbox.policy.write_text(f"{sandbox.policy.read_text()}mcp: {{tools: [search]}}\n")
     said, sent, status = serve_by_shell(sandbox)
     assert (said, sent, status) == ([(1, "error"), (2, "result")], ["search"], 7)

@@ -13,7 +13,7 @@ WORDS = b"already inside a sandwright sandbox: run the command without `sandwrig
 
 @pytest.mark.parametrize("cache", ["", "XDG_CACHE_HOME=cache"], ids=["closed", "writable"])
 def test_a_run_inside_a_run_says_so(project: Project, cache: str) -> None:
-    """Also where its directories can be made: the method doesn't work there."""
+    """This holds even if its directories can be made: the method doesn't work there."""
     variables = [f"XDG_CACHE_HOME={project.root}/cache"] if cache else []
     ended = project.run("env", *variables, *SANDWRIGHT, "run", "--", "echo", "nested")
     assert (ended.returncode, ended.stdout) == (125, b"")
@@ -29,7 +29,7 @@ def test_a_variable_tells_programs_that_they_are_inside(project: Project, extend
 
 
 def test_the_variable_is_enough(project: Project) -> None:
-    """Some methods have no file for it."""
+    """Some methods have no file for this."""
     project.environment |= {"XDG_CACHE_HOME": "/proc/none", "SANDWRIGHT_INSIDE": "1"}
     assert WORDS in project.run("true").stderr
 

@@ -1,4 +1,5 @@
-"""`sandwright run` on a pseudo-terminal: keys, signals, the window's size (SIGWINCH), how it is left.
+"""`sandwright run` on a pseudo-terminal: keys, signals, the window's size (SIGWINCH), and its state
+afterwards.
 
 Tests of launcher/source/terminal.c: the person's terminal is not the sandbox's (TIOCSTI).
 """
@@ -69,7 +70,7 @@ def test_lines_and_the_end_of_input(project: Project) -> None:
 
 
 def test_an_interactive_shell(project: Project) -> None:
-    """The command controls its terminal: a shell in it has job control, and no reason to complain."""
+    """The command controls its terminal: a shell in it has job control, and prints no complaint."""
     with terminal(_run("bash", "--norc", "-i"), project.root, project.environ) as shown:
         assert b"no job control" not in shown.read_until(b"# " if os.getuid() == 0 else b"$ ")
         shown.type(b"sleep 50 & echo a''b; jobs; kill %1; exit 8\n")

@@ -66,7 +66,7 @@ ACTS = {
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with a repository, settings and a set-id file that are there before, and were looked at."""
+    """A directory with a repository, settings and a set-id file that existed before, and were scanned."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     root = tmp_path / "root"
     root.mkdir()
@@ -86,7 +86,7 @@ def furnish(root: Path) -> None:
     (root / "owned").write_text("x")
     (root / "owned").chmod(0o4755)
     last = (root / "owned").lstat().st_ctime_ns
-    while Clock().since() <= last:  # until the clock of file systems has gone on
+    while Clock().since() <= last:  # until the file systems' clock has advanced
         pass
 
 
@@ -110,7 +110,7 @@ def test_it_is_named(root: Path, act: str) -> None:
 
 
 def test_what_is_used_as_it_was_is_not_named(root: Path) -> None:
-    """Commits in a repository that was there, files that nothing runs, sources that change."""
+    """Commits in an existing repository, files that no program runs, and changed sources."""
     git = "git -c user.name=n -c user.email=e@example.org -c commit.gpgsign=false"
     script = (
         f"cd vendor/lib && echo x >file && {git} add file && {git} commit -qm one && {git} checkout -qb other"
@@ -134,7 +134,7 @@ def test_a_run_names_it_once(project: Project) -> None:
 
 
 def _said(errors: bytes) -> list[str]:
-    """The lines about what was left, other notes apart."""
+    """The lines about new files, without other notes."""
     lines = [line.removeprefix("sandwright: ") for line in errors.decode().splitlines()]
     return [line for line in lines if "new or changed" in line or "not everything" in line]
 
@@ -186,7 +186,7 @@ def test_many_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     data = ScanScope(roots=(str(root),), names=(ProtectedName(name=".envrc"),))
     said = scan.scan_changes(data, "policy", 0)
     assert len(said) == scan.MOST_LINES + 1
-    assert f"{root}/0/.git" in said[0]  # what is worst comes first
+    assert f"{root}/0/.git" in said[0]  # the worst comes first
     assert said[-1] == "new or changed while it ran: 11 more like these"
 
 
@@ -201,7 +201,7 @@ def test_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_directory_that_was_closed_is_looked_into_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files there are old by then; a stand-in refuses access, as root is refused nothing."""
+    """Its files are old by then; a stand-in refuses access, because root is refused nothing."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "root" / "hidden").mkdir(parents=True)
     (tmp_path / "root" / "hidden" / ".git").touch()
@@ -223,7 +223,7 @@ def test_a_directory_that_was_closed_is_looked_into_later(
 
 
 def test_one_that_the_index_has_is_said_to_be_entered(project: Project) -> None:
-    """Git goes into it by itself, on the host too."""
+    """Git enters it by itself, on the host too."""
     (project.root / ".git" / "HEAD").unlink()
     (project.root / ".git" / "config").unlink()
     process.run("git", "init", "-q", project.root, env=GIT)
@@ -246,7 +246,7 @@ HOOKS = '{"hooks": {}}'
 
 @pytest.fixture
 def agent(project: Project) -> Path:
-    """An agent's directory in the home, which the policy lets be written, with nothing in it but a login."""
+    """An agent's directory in the home, writable under the policy, with only a login in it."""
     project.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT, ~/.claude]}\n")
     (project.home / ".claude").mkdir()
     (project.home / ".claude/.credentials.json").touch()  # denied, which can't be enforced while it is absent
@@ -266,7 +266,7 @@ def test_a_protected_name_that_was_made_elsewhere_stops_the_next_run(
     assert ended.returncode == 3
     said = f"sandwright: {file} was made while it ran: programs of the host may run what it says"
     assert _made(ended.stderr) == [said]
-    assert _said(ended.stderr) == []  # that is enough
+    assert _said(ended.stderr) == []  # this is enough
     for _ in range(2):
         ended = project.run("echo", "ran")
         assert (ended.returncode, ended.stdout) == (125, b"")
@@ -294,7 +294,7 @@ def test_what_hides_a_protected_name_is_found(project: Project, agent: Path, way
 
 
 def test_a_run_that_was_killed_made_one(project: Project, agent: Path) -> None:
-    """No scan took place at its end; and a second run that starts beside it is stopped, too."""
+    """No scan took place at its end; a second run that starts meanwhile is stopped, too."""
     running = project.start("sh", "-c", f"echo x >'{agent}/settings.json'; echo up; exec sleep 50")
     assert running.stdout is not None
     assert running.stdout.readline() == b"up\n"
@@ -308,7 +308,7 @@ def test_a_run_that_was_killed_made_one(project: Project, agent: Path) -> None:
 
 
 def test_nothing_is_asked_where_nothing_was_made(project: Project, agent: Path) -> None:
-    """Not by a second run, with what is kept, and not where the name was there before."""
+    """Neither a second run with the cache asks, nor one for which the name existed before."""
     (agent / "settings.json").write_text(HOOKS)
     for _ in range(2):
         ended = project.run("sh", "-c", f"echo x >'{agent}/code'; echo x >'{agent}/settings.json'; exit 0")
@@ -318,7 +318,7 @@ def test_nothing_is_asked_where_nothing_was_made(project: Project, agent: Path) 
 
 @pytest.mark.needs("bwrap")
 def test_settings_of_agents_that_name_programs_are_told(project: Project) -> None:
-    """They may be made: an agent inside would find a directory in the place of an absent one."""
+    """They may be created: an agent inside would find a directory in place of a missing file."""
     names = ("opencode.json", "opencode.jsonc", ".aider.conf.yml")
     done = project.run("sh", "-c", f"for each in {' '.join(names)}; do echo >$each; done")
     assert done.returncode == 0, done.stderr
@@ -329,7 +329,7 @@ def test_settings_of_agents_that_name_programs_are_told(project: Project) -> Non
 
 @pytest.mark.parametrize("possible", [True, False])
 def test_a_set_id_file_in_a_directory_that_did_not_change(root: Path, possible: bool) -> None:
-    """One that an earlier look found is looked at always; a new one where the sandbox can make some."""
+    """A file that an earlier scan found is always checked; a new one if the sandbox can make some."""
     (root / "sub").mkdir()
     (root / "sub" / "plain").touch()
     data = ScanScope(roots=(str(root),), names=(ProtectedName(name=".envrc"),), set_id=possible)
@@ -367,7 +367,7 @@ def test_a_link_that_git_would_write_through_is_removed(root: Path, target: str)
 
 
 def test_a_new_link_in_a_known_bare_repository_is_removed(root: Path) -> None:
-    """Deeper than repositories are protected, so that one could be made."""
+    """The repository is deeper than protection reaches, so a link can be made."""
     store = root / "a/b/c/d/store"
     process.run("git", "init", "-q", "--bare", store, env=GIT)
     assert len(_look(root, 0)) > 0
@@ -382,7 +382,7 @@ def test_a_new_link_in_a_known_bare_repository_is_removed(root: Path) -> None:
 
 
 def test_links_stay_below_a_project_that_is_a_repository(root: Path) -> None:
-    """As a policy may allow it: its work tree has links that mean nothing to Git."""
+    """A policy may permit it: its work tree has links that mean nothing to Git."""
     process.run("sh", "-c", BARE.replace("x/", "./"), cwd=root, env=GIT)
     clock = Clock()
     (root / "node_modules").mkdir()

@@ -1,5 +1,5 @@
-"""Names that a method leaves open by an accepted gap are reported after the run: nothing else protects
-them."""
+"""Names that a method leaves open by an accepted gap are reported after the run, which is their only
+protection."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHANGED = (
 
 @pytest.fixture
 def before(project: Project) -> Project:
-    """A project with files that programs of the host run, each older than the run."""
+    """A project with files that host programs run, each older than the run."""
     git = project.root / ".git"
     for path in ("objects", "refs", "modules/m/objects", "modules/m/refs"):
         (git / path).mkdir(parents=True)

@@ -45,7 +45,7 @@ TOLD = "A set-user-id file gives whoever runs it on the host the rights of its o
     [("strict", ()), ("default", ()), ("default", ("--explain-denials",)), ("build", ())],
 )
 def test_a_set_user_id_file(project: Project, profile: str, options: tuple[str, ...]) -> None:
-    """Modes of directories stay as they are asked for, also where each call with a path is recorded."""
+    """Modes of directories stay as requested, even if each call with a path is recorded."""
     project.policy.write_text(f"schema: 1\nmethod: bwrap\nprocess: {{seccomp: {profile}}}\n")
     (project.root / "inside.py").write_text(INSIDE)
     found, said = project.denials(interpreters.INSIDE, "-P", "inside.py", options=options)
@@ -72,7 +72,7 @@ def test_a_set_user_id_file(project: Project, profile: str, options: tuple[str, 
 
 
 def test_one_that_is_there_already_is_named_when_it_was_changed(project: Project) -> None:
-    """write(2) takes the bit away; memory that is mapped doesn't."""
+    """write(2) clears the bit; a write to mapped memory doesn't."""
     (project.root / "changes.py").write_text(CHANGES)
     (project.root / "there").write_text("content")
     (project.root / "there").chmod(0o4755)
@@ -84,7 +84,7 @@ def test_one_that_is_there_already_is_named_when_it_was_changed(project: Project
 
 @pytest.mark.parametrize("profile", ["default", "build"])
 def test_under_landlock_none_of_the_hosts_files_becomes_one(project: Project, profile: str) -> None:
-    """Landlock holds no modes: other ones can be changed of any file of this user's."""
+    """Landlock does not restrict modes: other bits of any file of this user can be changed."""
     accepted = ("filesystem.protect", "filesystem.attributes", "process.kernel")
     accept_gaps = "".join(f"  - {{feature: {each}, method: landlock, reason: a test}}\n" for each in accepted)
     text = f"schema: 1\nmethod: landlock\nprocess: {{seccomp: {profile}}}\naccept_gaps:\n{accept_gaps}"

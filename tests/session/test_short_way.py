@@ -24,17 +24,17 @@ def _asked(project: Project) -> set[str]:
 
 
 def _another(project: Project, kind: str) -> None:
-    """Have one answer of a kind as if it had been another when it was kept."""
+    """Pretend that one answer of a kind was another when it was stored."""
     path, data = entry(project)
     write(project, path, with_answer(data, kind, ("another",)))
 
 
 ELSEWHERE = {"minute"}
-"""The kinds of questions that only other policies ask."""
+"""The kinds of questions that only other policies need."""
 
 
 def test_rendered_anew_for_another_answer_of_any_kind(project: Project) -> None:
-    """Of each kind one answer is as if it had been another when it was kept."""
+    """For each kind, one answer pretends to have been another when it was stored."""
     events = project.home / "events"
 
     def rendered() -> str:
@@ -42,7 +42,7 @@ def test_rendered_anew_for_another_answer_of_any_kind(project: Project) -> None:
         return str(json.loads(events.read_text().splitlines()[-1])["rendered"])
 
     assert rendered() == "now"
-    assert "before" in [rendered() for _ in range(4)]  # others on this machine may open a socket
+    assert "before" in [rendered() for _ in range(4)]  # other processes of this machine may open a socket
     for kind in sorted({*KINDS, "entries"} - ELSEWHERE):
         _another(project, kind)
         assert rendered() == "now", kind
@@ -54,7 +54,8 @@ PREFERRED = "schema: 1\nmethods: [docker, bwrap]\nfilesystem: {write: [$PROJECT]
 
 @pytest.mark.needs("docker")
 def test_a_method_that_is_preferred_is_tried_when_it_is_there(project: Project) -> None:
-    """Without its program until that is found; else each minute, as a daemon may answer by now."""
+    """Without its program it is tried once that is found; otherwise each minute, because a daemon may answer
+    by now."""
     programs = project.home / "programs"
     programs.mkdir()
     for name in ("bwrap", "git", "sh", "true"):

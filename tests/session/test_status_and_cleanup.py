@@ -78,7 +78,7 @@ def test_cleanup_after_everything_was_killed(project: Project) -> None:
 
 
 def _session(session: str) -> list[int]:
-    """The processes that name a session in their environment: its launcher, and what watches that."""
+    """The processes that name a session in their environment: its launcher, and the monitor of that."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -125,7 +125,7 @@ def test_what_the_proxy_refused(project: Project) -> None:
 
 
 def test_cleanup_of_a_bridge_that_was_killed(project: Project) -> None:
-    """Its directory holds what shims connect to; one whose lock is held is in use."""
+    """Its directory contains the socket of the shims; one whose lock is held is in use."""
     project.apart()
     base = project.home / ".cache/sandwright/sessions/bridge"
     for name in ("0123456789ab", "ba9876543210"):
@@ -151,7 +151,7 @@ def test_doctor(project: Project) -> None:
 
 @pytest.mark.parametrize("content", ["", "docker\n"], ids=["no owner", "half an owner"])
 def test_the_directory_of_a_run_that_was_killed_while_it_was_made(project: Project, content: str) -> None:
-    """One that was just made may be a run's that starts."""
+    """A new one may belong to a run that starts."""
     project.apart()
     directory = project.runtime / "sandwright" / "runs" / "sandwright-0123456789"
     for each in (directory.parent.parent, directory.parent, directory):

@@ -30,7 +30,7 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """A directory that every user passes through."""
+    """A directory that every user can enter."""
     with tempfile.TemporaryDirectory(prefix="sandwright-strangers-", ignore_cleanup_errors=True) as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -44,7 +44,7 @@ def podman() -> Iterator[EngineHost]:
 
 @contextlib.contextmanager
 def posing(*words: str | Path, user: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of a user with words of its own choice."""
+    """A process of a user with arguments of its own choice."""
     other = None if user == os.geteuid() else user
     groups = None if other is None else list[str | int]()
     process = subprocess.Popen(list(map(str, words)), user=other, group=other, extra_groups=groups, cwd="/")
@@ -87,7 +87,7 @@ def in_image(project: Project, method: str, image: str) -> None:
 def test_nothing_is_run_that_a_process_names(
     project: Project, podman: EngineHost, shared: Path, user: int
 ) -> None:
-    """A process that looks like the monitor of the run's container, and names a runtime of its own."""
+    """A process looks like the monitor of the run's container, and names its own runtime."""
     in_image(project, "podman", podman.image)
     project.environment |= {name: value for name, value in podman.environment.items() if name != "HOME"}
     planted = script(shared / "planted", f"touch {shared}/evil")
@@ -120,7 +120,7 @@ def rootfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("method", RUNTIMES)
 def test_a_stranger_is_let_be(project: Project, rootfs: Path, shared: Path, method: str) -> None:
     """After the launcher was killed, the runtime is found by its command line; other processes can have the
-    same."""
+    same one."""
     in_image(project, method, "small")
     project.environment["SANDWRIGHT_ROOTFS"] = str(rootfs)
     running = begun(project)
@@ -136,7 +136,8 @@ def test_a_stranger_is_let_be(project: Project, rootfs: Path, shared: Path, meth
 
 @pytest.mark.parametrize("method", RUNTIMES)
 def test_nothing_of_a_run_is_in_tmp(project: Project, rootfs: Path, method: str) -> None:
-    """Not even without a runtime directory: a sandbox may share /tmp, and write what a runtime reads."""
+    """This holds without a runtime directory, too: a sandbox may share /tmp, and write files that a runtime
+    reads."""
     in_image(project, method, "small")
     project.environment |= {"SANDWRIGHT_ROOTFS": str(rootfs), "XDG_RUNTIME_DIR": ""}
     own = "/run/sandwright" if os.geteuid() == 0 else f"{project.home}/.cache/sandwright/run"
@@ -157,7 +158,7 @@ def test_nothing_of_a_run_is_in_tmp(project: Project, rootfs: Path, method: str)
 
 @pytest.mark.needs("runc")
 def test_cleanup_takes_no_run_directory_from_tmp(project: Project) -> None:
-    """One that looks just like ours, with a state that a runtime would be handed."""
+    """It looks just like ours, with a state that a runtime would get."""
     project.apart()
     with tempfile.TemporaryDirectory(prefix="sandwright-", dir="/tmp") as name:
         planted = Path(name).rename(f"/tmp/sandwright-{os.urandom(5).hex()}")
@@ -196,7 +197,7 @@ def test_a_policy_may_not_grant_what_is_ours(project: Project, rule: str, path: 
 
 @pytest.mark.needs("bwrap")
 def test_a_grant_of_another_runtime_directory(project: Project) -> None:
-    """An earlier rendering is of no use for other directories."""
+    """An earlier rendering is not valid for other directories."""
     other = project.home / "other"
     (other / "sandwright").mkdir(parents=True, mode=0o700)
     project.policy.write_text(f"schema: 1\nmethod: bwrap\nfilesystem: {{read: [{other}/sandwright]}}\n")
@@ -223,11 +224,11 @@ def test_runs_are_hidden_where_what_is_above_is_granted(project: Project, rule: 
 
 @needs_root
 def test_a_name_made_in_tmp() -> None:
-    """Somebody else's `/tmp/sandwright-UID` keeps nobody from running, without a runtime directory."""
+    """Another user's `/tmp/sandwright-UID` prevents no run without a runtime directory."""
     place = Path(f"/tmp/sandwright-{NOBODY}")
     made = not place.exists()
     if made:
-        place.mkdir(mode=0o755)  # root's, and so not his whose number is in its name
+        place.mkdir(mode=0o755)  # root's, so it does not belong to the user in its name
     try:
         with tempfile.TemporaryDirectory(prefix="sw-home-", dir="/tmp") as home:
             os.chown(home, NOBODY, NOBODY)
@@ -245,7 +246,7 @@ def test_a_name_made_in_tmp() -> None:
 
 @needs_root
 def test_a_runtime_directory_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `sudo -E` leaves it: its owner could replace what root keeps there."""
+    """`sudo -E` leaves it like this: its owner could replace root's files there."""
     os.chown(tmp_path, NOBODY, NOBODY)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert user_dirs.runtime() == "/run/sandwright"
@@ -256,7 +257,7 @@ def test_a_runtime_directory_of_somebody_else(tmp_path: Path, monkeypatch: pytes
 def test_a_runtime_directory_in_which_others_rename(
     mode: int, used: bool, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They could put another directory in the place of ours during a run. Launchers choose the same."""
+    """They could replace our directory during a run. Launchers choose the same directory."""
     project.runtime.chmod(mode)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(project.runtime))
     assert (user_dirs.runtime() == f"{project.runtime}/sandwright") is used

@@ -1,4 +1,4 @@
-"""The standard input, output and errors of a command: pipes, and nothing of the files behind them.
+"""The standard input, output and errors of a command: pipes, and no access to the files behind them.
 
 Tests of streams.py.
 """
@@ -26,7 +26,7 @@ LAUNCH = ".sandbox/bwrap/launch"
 
 WAYS = ["run", "launch"]
 LAUNCHED = pytest.mark.parametrize("start", representative(WAYS, "launch"), indirect=True)
-"""`run` becomes the same launcher, as most tests here have it."""
+"""`run` becomes the same launcher, which most tests here use."""
 
 
 @pytest.fixture(params=representative(WAYS, "run"))
@@ -40,7 +40,7 @@ def start(request: pytest.FixtureRequest, project: Project) -> str:
 
 
 def _shell(project: Project, script: str, *, errors: bool = False) -> subprocess.CompletedProcess[bytes]:
-    """A shell's script in the project; without `errors` none may be said."""
+    """A shell's script in the project; without `errors` it may print none."""
     ended = subprocess.run(
         ["bash", "-c", script],
         stdin=subprocess.DEVNULL,
@@ -101,15 +101,16 @@ def test_a_file_that_is_output_is_not_read(project: Project, start: str, tmp_pat
 
 
 def test_the_rest_of_a_file_is_for_who_reads_next(project: Project, tmp_path: Path) -> None:
-    """As without a sandbox: a loop over lines goes on, whatever the command in it does."""
+    """The behaviour is the same as without a sandbox: a loop over lines goes on, whatever its command
+    does."""
     (tmp_path / "file").write_text("".join(f"{number}\n" for number in range(100_000)))
     script = f"while read -r line && [ $line -lt 3 ]; do {RUN} echo got $line; done <{tmp_path}/file"
     assert _shell(project, script).stdout == b"got 0\ngot 1\ngot 2\n"
 
 
 def test_nothing_inside_moves_a_file_back_beyond_its_start(project: Project, tmp_path: Path) -> None:
-    """Bytes that a command writes to its own standard input count as unread: else a loop would see lines
-    again."""
+    """Bytes that a command writes to its own standard input count as unread: otherwise a loop would repeat
+    lines."""
     (tmp_path / "file").write_text("".join(f"{number}\n" for number in range(100)))
     write = shlex.quote("head -c 20000 /dev/zero >/proc/self/fd/0")
     script = f"for i in 1 2 3; do read -r line; echo $line; done <{tmp_path}/file"
@@ -148,7 +149,7 @@ def test_standard_descriptors_may_be_closed(project: Project, start: str) -> Non
 def test_a_terminal_that_is_not_input_and_output_is_not_read(
     project: Project, start: str, tmp_path: Path, place: str
 ) -> None:
-    """The keys are the shell's that started it, whatever descriptors the terminal is left on."""
+    """The keys belong to the shell that started it, whatever descriptors the terminal has."""
     (tmp_path / "file").write_text("")
     look = "timeout 1 head -n 1 <&$fd >>got; timeout 1 head -n 1 /proc/self/fd/$fd >>got"
     reading = f"for fd in 0 1 2; do {look}; done"
@@ -167,7 +168,7 @@ def test_a_terminal_that_is_not_input_and_output_is_not_read(
 
 
 def test_in_the_background_it_is_not_stopped_and_reads_nothing(project: Project, start: str) -> None:
-    """It uses a terminal of its own; the keys are the shell's."""
+    """It uses a separate terminal; the keys belong to the shell."""
     script = f"""
         set -m
         {start} sh -c 'head -n 1 >got' &
@@ -209,7 +210,7 @@ def test_errors_in_a_file_beside_a_terminal(project: Project, start: str, tmp_pa
 
 @LAUNCHED
 def test_nothing_stays_open(project: Project, start: str, tmp_path: Path) -> None:
-    """Beside standard input, output and errors, and what `ls` itself opens."""
+    """Only standard input, output and errors are open, and the descriptor of `ls` itself."""
     _shell(project, f"{start} ls /proc/self/fd <{project.policy} >{tmp_path}/out")
     assert (tmp_path / "out").read_text().split() == ["0", "1", "2", "3"]
 

@@ -1,4 +1,4 @@
-"""Files that the host executes, obeys or writes by name are not in the directory of temporary files.
+"""Files that the host executes, reads as settings or writes by name are not in the temporary directory.
 
 A sandbox may share that: with `filesystem.tmp: shared`, or with TMPDIR in a project, a program inside could
 replace it, or put a link there.
@@ -43,7 +43,7 @@ from support import labworker
 from support.standby import COMMAND
 
 _OBEYED = ("--bundle", "--root", "--runroot", "--data-root", "--exec-root")
-"""Options behind which a program finds what decides over it."""
+"""Options whose value is a file that controls a program."""
 
 _OBEYED_VARIABLES = ("XDG_RUNTIME_DIR", "CONTAINERS_CONF")
 
@@ -57,14 +57,14 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """A directory of temporary files with a short path, as sockets are below."""
+    """A temporary directory with a short path, for sockets below it."""
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="sw-") as made:
         yield Path(made)
 
 
 @pytest.fixture
 def started(shared: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """Gives a line for each program that lies in TMPDIR or obeys a file there, and each name that is made."""
+    """Yields a line for each program in TMPDIR or controlled by a file there, and for each created name."""
     monkeypatch.setenv("TMPDIR", str(shared))
     monkeypatch.setattr("tempfile.tempdir", str(shared))
     seen: list[tuple[Sequence[str], Mapping[str, str]]] = []
@@ -141,7 +141,7 @@ def test_the_sandboxes_of_verify(started: Callable[[], list[str]], place: Path) 
 def test_the_sandboxes_of_a_diff(
     started: Callable[[], list[str]], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are not in ~/.cache either, which many policies let a sandbox write."""
+    """They are not in ~/.cache either, which many policies make writable."""
     home = place / "home"
     (home / "project").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
@@ -192,11 +192,11 @@ def test_the_trial_of_an_account(started: Callable[[], list[str]]) -> None:
 
 @pytest.mark.needs("bwrap")
 def test_a_sandbox_that_may_write_beside_them(place: Path) -> None:
-    """The name is reserved whether or not it is there when the sandbox starts."""
+    """The name is reserved whether or not it exists when the sandbox starts."""
     policy = "schema: 1\nmethod: bwrap\nextends: []\nfilesystem: {read: [/], write: [/var/tmp]}\n"
     (place / "sandbox.yaml").write_text(
         policy
-    )  # the preset protects names, also in other tests' projects there
+    )  # the preset protects names, in other tests' projects there, too
     scratch = user_dirs.visible_scratch()
     with scratch_directory() as made:
         script = f"touch {place}/written {made}/x; mv {made} {made}-moved; mv {scratch} /var/tmp/x"
@@ -212,7 +212,7 @@ def test_a_sandbox_that_may_write_beside_them(place: Path) -> None:
 
 @pytest.mark.needs("unshare")
 def test_a_read_only_directory(shared: Path) -> None:
-    """As in a container with a read-only root: the directory is there, from before."""
+    """In a container with a read-only root, for example, the directory exists from before."""
     user_dirs.visible_scratch()
     project = shared / "p"
     project.mkdir()

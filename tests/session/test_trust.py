@@ -151,10 +151,11 @@ ASKED = [
 
 @pytest.mark.parametrize("text", SECRET_PATHS if THOROUGH else SECRET_PATHS[1::2])
 def test_a_strangers_path_shows_no_secret(stranger: Project, text: str) -> None:
-    """Neither in a log, nor in a file, as of a comment to a pull request: nobody has accepted the policy."""
+    """Neither a log nor a file, such as a comment to a pull request, shows it: no user has approved the
+    policy."""
     (stranger.root / "old.yaml").write_text(HEAD)
     stranger.policy.write_text(HEAD + text)
-    # One text has every command: the rest differs where the policy is resolved, which these do, too.
+    # One text applies to every command: the rest differs by the place where the policy is resolved.
     every = THOROUGH or text == SECRET_PATHS[0]
     for words in ASKED if every else [each for each in ASKED if each[0] in ("facts", "lint", "run")]:
         found = stranger.sandwright(*words)
@@ -164,7 +165,7 @@ def test_a_strangers_path_shows_no_secret(stranger: Project, text: str) -> None:
 
 
 def test_what_the_user_accepts_may_show_it(stranger: Project) -> None:
-    """The control; and what names a file is no secret itself."""
+    """The control; and the name of a file is no secret itself."""
     stranger.policy.write_text(HEAD + SECRET_PATHS[0])
     assert stranger.sandwright("facts").returncode == 64
     assert stranger.sandwright("trust", "--yes").returncode == 0
@@ -178,7 +179,7 @@ def test_what_the_user_accepts_may_show_it(stranger: Project) -> None:
 
 @pytest.mark.parametrize("named", ["~/.ssh/id", "$PROJECT/profile.json"])
 def test_facts_print_no_file_that_a_strangers_policy_names(stranger: Project, named: str) -> None:
-    """They hold the text of a seccomp profile: a policy could name a key, or a link to one."""
+    """They contain the text of a seccomp profile: a policy could name a key, or a link to one."""
     (stranger.root / "profile.json").symlink_to(stranger.home / ".ssh" / "id")
     stranger.policy.write_text(HEAD + f"process: {{seccomp: {named}}}\n")
     refused = stranger.sandwright("facts")
@@ -190,7 +191,7 @@ def test_facts_print_no_file_that_a_strangers_policy_names(stranger: Project, na
 
 
 def test_facts_hold_a_profile_of_the_project(stranger: Project) -> None:
-    """The author of the policy wrote that file, too: it needs no approval."""
+    """The author of the policy wrote that file, too, so it needs no approval."""
     (stranger.root / "profile.json").write_text('{"defaultAction": "SCMP_ACT_ERRNO"}')
     stranger.policy.write_text(HEAD + "process: {seccomp: $PROJECT/profile.json}\n")
     assert "SCMP_ACT_ERRNO" in stranger.sandwright("facts").stdout.decode()
@@ -236,7 +237,7 @@ def test_the_word_in_a_variable(stranger: Project) -> None:
 
 
 def test_what_was_rendered_for_another_project_is_not_read(stranger: Project) -> None:
-    """Its paths are there, with values of variables that were accepted for it alone."""
+    """Its paths are there, with values of variables that were approved for it alone."""
     stranger.policy.write_text(HEAD + SECRET_PATHS[0])
     assert stranger.run("true", options=("--trust-policy",)).returncode == 0
     kept = stranger.home / ".cache/sandwright/sessions"
@@ -250,7 +251,7 @@ def test_what_was_rendered_for_another_project_is_not_read(stranger: Project) ->
 
 
 def _trusts(project: Project, answer: str) -> tuple[int, str]:
-    """`sandwright trust` on a terminal, and its answer: status and what it showed."""
+    """`sandwright trust` on a terminal, with an answer: status and output."""
     with terminal([*SANDWRIGHT, "trust"], project.root, project.environ) as asking:
         shown = asking.read_until(b"[y/N] ")
         asking.type(answer.encode())
@@ -344,7 +345,7 @@ def test_a_fault_of_a_path_does_not_print_a_secret(
 
 
 def test_a_file_of_the_host_in_the_users_images_needs_approval(stranger: Project) -> None:
-    """An image's root shows no file of the host, though `default` lets all of them be read."""
+    """An image's root shows no file of the host, although `default` makes all of them readable."""
     own = stranger.home / ".config" / "sandwright" / "policy.yaml"
     own.parent.mkdir(parents=True)
     own.write_text("method: docker\n")
@@ -364,7 +365,7 @@ def test_the_options_of_a_run_need_no_word(stranger: Project) -> None:
 
 
 def test_a_name_of_the_last_release_needs_the_same_word(stranger: Project) -> None:
-    """As for the new name, and the word for one spelling is that for the other: they say the same."""
+    """The approval of one spelling is the approval of the other: they mean the same."""
     old, new = (f"{HEAD}process: {{{key}: true}}\n" for key in ("privileged", "sandbox_root"))
     stranger.policy.write_text(old)
     refused = stranger.run("true")
@@ -388,7 +389,8 @@ def test_an_option_does_not_lend_its_word(stranger: Project) -> None:
 
 
 def test_words_are_not_given_from_inside(stranger: Project) -> None:
-    """Neither the record nor the user's own policy, which are in a directory that the policy opens."""
+    """Neither the record nor the user's own policy can be written, although the policy opens their
+    directory."""
     lacks = "".join(
         f"  - {{feature: filesystem.{name}-elsewhere, method: bwrap, reason: x}}\n"
         for name in ("absent", "protect")
@@ -407,7 +409,7 @@ def test_a_record_of_others_is_no_word(stranger: Project) -> None:
     stranger.policy.write_text(OPENED)
     assert stranger.sandwright("trust", "--yes").returncode == 0
     (record,) = _records(stranger)
-    for mode in (0o666, 0o644):  # what Git checks out is of the second
+    for mode in (0o666, 0o644):  # Git checks out files with the second mode
         record.chmod(mode)
         assert stranger.run("true").returncode == 125
     record.chmod(0o600)
@@ -419,7 +421,7 @@ def test_a_record_of_others_is_no_word(stranger: Project) -> None:
 
 
 def test_a_link_to_a_trusted_policy_is_no_word(stranger: Project) -> None:
-    """A stranger's repository may hold one that leads to a policy of the user's own."""
+    """A stranger's repository may contain a link to a policy of the user's own."""
     stranger.policy.write_text(OPENED)
     assert stranger.sandwright("trust", "--yes").returncode == 0
     other = stranger.home / "q"
@@ -438,7 +440,7 @@ def test_one_line_stays_one(stranger: Project) -> None:
 
 
 def test_another_policy_at_the_last_moment(stranger: Project) -> None:
-    """The session reads once more the settings of its helpers: from the policy that was approved."""
+    """The session reads the settings of its helpers again, from the approved policy."""
     stranger.policy.write_text(HEAD + "credentials: {shims: {git: {allow: ['fetch *']}}}\n")
     request = RunRequest(["true"], policy=str(stranger.policy))
     stranger.policy.write_text(HEAD + "credentials: {shims: {git: {allow: ['*']}}}\n")
@@ -470,7 +472,7 @@ def test_a_plain_policy_needs_no_word(stranger: Project) -> None:
     assert shown.returncode == 0
     assert b"nothing" in shown.stdout
     assert not (stranger.home / ".config").exists()
-    assert os.environ.get("SANDWRIGHT_TRUST") == "1"  # for all other tests: they grant what they like
+    assert os.environ.get("SANDWRIGHT_TRUST") == "1"  # for all other tests, which grant anything
 
 
 KEEPING = (
@@ -480,7 +482,7 @@ KEEPING = (
 
 @pytest.mark.parametrize("words", [("run", "--", "true"), ("account-setup",)], ids=["run", "account-setup"])
 def test_nothing_is_made_before_approval(stranger: Project, words: tuple[str, ...]) -> None:
-    """A stranger's policy names directories below $STATE, as an agent's own files."""
+    """A stranger's policy names directories below $STATE, like an agent's own files."""
     stranger.policy.write_text(KEEPING)
     refused = stranger.sandwright(*words)
     assert refused.returncode != 0

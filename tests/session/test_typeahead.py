@@ -1,4 +1,4 @@
-"""Text typed during a run on a terminal, which the command does not read: who gets it afterwards.
+"""Text typed during a run on a terminal that the command does not read: its reader afterwards.
 
 Tests of launcher/source/typeahead.c.
 """
@@ -19,7 +19,8 @@ NEXT = 'while read -r -t 0.5 line; do echo "next<$line>"; done; echo over'
 
 
 def _typed(project: Project, script: str, keys: bytes, *, then: bytes = b"") -> tuple[bytes, bytes]:
-    """Type when a script says `up`, and `then` when it says `again`: shown before its end, and after it."""
+    """Type when a script prints `up`, and `then` when it prints `again`: the output before its end, and after
+    it."""
     run = shlex.join((*project.command, "run", "--", "sh", "-c", script))
     with terminal(
         ["/bin/bash", "-c", f"stty iutf8; {run}; echo ended; {NEXT}; stty -iutf8"],

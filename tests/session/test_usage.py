@@ -44,7 +44,7 @@ def test_memory_and_time_of_all_processes(method: str, uid: int) -> None:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b"up\n"
-            # While the shell forks, half of its memory is that of a child that may not be listed yet.
+            # While the shell forks, half of its memory belongs to a child that may not be listed yet.
             until(
                 lambda: (each := usage_of(process.pid)) is not None and each.memory > 30_000_000,
                 "less memory than the command holds",
@@ -60,7 +60,7 @@ def test_memory_and_time_of_all_processes(method: str, uid: int) -> None:
 
 
 def test_processes_however_deep() -> None:
-    """A program inside decides that."""
+    """A program inside determines the depth."""
     words = [sys.executable, "-S", "-c", DEEP]
     with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as process:
         try:

@@ -1,4 +1,5 @@
-"""Git inside as people use it: linked work trees, several runs in one repository, what the host then runs.
+"""Git inside as people use it: linked work trees, several runs in one repository, and the host's Git
+afterwards.
 
 Tests of launcher/source/watch_index.c: an index that Git must not use ends the run.
 Tests of session/git_hints.py.
@@ -59,7 +60,7 @@ def _names(directory: Path) -> set[str]:
 
 
 def test_runs_in_work_trees_of_one_repository(trees: list[Project]) -> None:
-    """The end of one takes nothing away that keeps another inside: their placeholders are the same."""
+    """The end of one removes no protection of another: their placeholders are the same."""
     main, one, two = trees
     git = main.root / ".git"
     before = _names(git)
@@ -167,7 +168,7 @@ while True:
 
 
 def _touched(main: Project, turn: int) -> None:
-    """Have Git on the host write the index again: for a file that is added, and one whose times are new."""
+    """Let Git on the host write the index again: for a new file, and for one with new times."""
     (main.root / f"file{turn}").write_text("x")
     _git(main, main.root, "add", f"file{turn}")
     os.utime(main.root / f"file{turn}", (turn, turn))
@@ -175,7 +176,7 @@ def _touched(main: Project, turn: int) -> None:
 
 
 def test_the_index_of_the_main_work_tree_can_t_be_changed_in_a_linked_one(trees: list[Project]) -> None:
-    """Nor after Git on the host has replaced it, which takes each mount on it away; the run goes on."""
+    """This holds after Git on the host has replaced it, which removes each mount on it; the run goes on."""
     main, one, _ = trees
     _touched(main, 9)
     index = main.root / ".git" / "index"
@@ -204,7 +205,7 @@ def test_the_index_of_the_main_work_tree_can_t_be_changed_in_a_linked_one(trees:
 
 @pytest.mark.parametrize("storm", representative(STORMS, "renames", "the lock held open"))
 def test_who_wins_the_moment_after_a_rename_is_ended(trees: list[Project], storm: str) -> None:
-    """The lock that Git on the host writes becomes the index, and can be opened inside before it does."""
+    """The lock that Git on the host writes becomes the index, and can be opened inside before that."""
     main, one, _ = trees
     _touched(main, 0)
     index = main.root / ".git" / "index"
@@ -228,7 +229,7 @@ def _replace_index(main: Project, turn: int) -> bool:
 
 @pytest.mark.parametrize("mode", ["", "b'\\0\\0\\xe0\\1'", "b'\\0\\1\\xe1\\xff'"])
 def test_an_index_that_leads_out_is_reported_where_nothing_holds_it(trees: list[Project], mode: str) -> None:
-    """Without one at the start there is nothing that could be held."""
+    """Without an index at the start there is nothing to protect."""
     main, one, _ = trees
     index = main.root / ".git" / "index"
     index.unlink()
@@ -271,7 +272,7 @@ def test_configuration_that_was_granted_is_told_of(trees: list[Project]) -> None
 
 
 def test_an_account_shares_the_repository_of_a_linked_work_tree(trees: list[Project]) -> None:
-    """Only planned here: what the account could not write, the grant would not open."""
+    """This only tests the plan: the grant would open nothing that the account could not write."""
     main, one, _ = trees
     one.policy.write_text(POLICY.replace("bwrap", "user"))
     planned = one.sandwright("account-setup")
