@@ -24,13 +24,13 @@ PACKAGES: Mapping[str, str] = {
     "opencode": "opencode-ai@1.18.33",
     "qwen": "@qwen-code/qwen-code@0.24.4",
 }
-"""The package of each program. Crush is not among them: its package downloads a program from elsewhere."""
+"""The package of each program. Crush is missing: its package downloads a program from another server."""
 
 _INSTALL = 600.0
 
 
 def require(name: str) -> Path:
-    """The directory of an agent's program. Skip where it isn't installed and the run isn't thorough."""
+    """The directory of an agent's program. Skip if it isn't installed and the run isn't thorough."""
     place = default_cache(os.environ) / "tests/agents" / PACKAGES[name].replace("/", "-")
     try:
         _install(name, place)
@@ -40,7 +40,7 @@ def require(name: str) -> Path:
 
 
 def _install(name: str, place: Path) -> None:
-    """Install it unless it is there. Raise HostError where that fails."""
+    """Install it unless it exists. Raise HostError if that fails."""
     installer = "npm" if PACKAGES[name].rpartition("@")[0] else "pip"
     if not THOROUGH and not (place / "bin" / name).exists():
         raise HostError(f"{name} is not installed; a thorough run installs it by {installer}")

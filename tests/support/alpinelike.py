@@ -1,8 +1,7 @@
 """An Alpine-like userland: one static busybox with `adduser` and `addgroup`, and the account files of Alpine.
 
-It is not Alpine, which can be had from a registry only. Its busybox is built from Debian's source package,
-once for a machine, and kept beside the downloads; Debian's own build leaves out the programs that add
-accounts.
+It is not Alpine, which only registries have. Its busybox is built from Debian's source package, once per
+machine, and kept beside the downloads; Debian's own build lacks the programs that add accounts.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from support.tars import archive, file, folder, symlink
 
 SOURCE = "pool/main/b/busybox/busybox_1.35.0.orig.tar.bz2"
 SHA256 = "faeeb244c35a348a334f4a59e44626ee870fb07b6884d68c10ae8bc19f83a694"
-"""As in busybox_1.35.0-4+deb12u1.dsc."""
+"""The checksum in busybox_1.35.0-4+deb12u1.dsc."""
 
 APPLETS = (
     "adduser addgroup ash cat chmod chown cp delgroup deluser echo env false getopt grep head hostname "
@@ -44,7 +43,7 @@ RELEASE = b'ID=alpine-like\nPRETTY_NAME="busybox of Debian, laid out as Alpine d
 
 
 def busybox() -> Path:
-    """The static program, built if need be: about half a minute of one processor."""
+    """The static program, built if necessary in about half a minute of one processor."""
     recipe = hashlib.sha256(f"{SHA256} {APPLETS} {OPTIONS}".encode()).hexdigest()[:16]
     kept = default_cache(os.environ) / "tests" / f"busybox-{recipe}"
     if not kept.exists():
@@ -56,7 +55,7 @@ def busybox() -> Path:
 
 
 def layers() -> list[bytes]:
-    """Its layers as archives, lowest first: the second takes a file of the first away."""
+    """Its layers as archives, lowest first: the second removes a file of the first."""
     links = [symlink(f"bin/{name}".encode(), b"busybox") for name in APPLETS.split()]
     places = [folder(name) for name in (b"bin", b"dev", b"etc", b"home", b"proc", b"sbin", b"sys", b"usr")]
     lowest = archive(
@@ -94,7 +93,7 @@ def _build(scratch: Path) -> Path:
 
 
 def _source() -> Path:
-    """Debian's source, from the mirror that packages come from, compared with its checksum."""
+    """Debian's source, from the mirror of the packages, after a check of its digest."""
     cache = Cache(default_cache(os.environ))
     target = cache.path(SHA256)
     if not target.exists():

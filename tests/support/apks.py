@@ -1,4 +1,4 @@
-"""Makes small Alpine packages and repositories for tests, signed with keys that are made on the spot."""
+"""Makes small Alpine packages and repositories for tests, signed with new keys."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Apk:
 
 
 def _with_checksum(file: Member) -> Member:
-    """A member of the data archive with the header in which apk wants the SHA-1 of its content or target."""
+    """A member of the data archive with the header that apk requires: the SHA-1 of its content or target."""
     if file.kind not in (tarfile.REGTYPE, tarfile.SYMTYPE):
         return file
     content = file.link.encode() if file.kind == tarfile.SYMTYPE else file.data
@@ -108,7 +108,7 @@ def _with_checksum(file: Member) -> Member:
 def write_repository(
     root: Path, packages: Sequence[Apk], *, directory: str = "v3.23/main", architecture: str = "x86_64"
 ) -> Path:
-    """Write packages and their signed index into a repository below `root`; the directory that holds them."""
+    """Write packages and their signed index into a repository below `root`; return its directory."""
     target = root / directory / architecture
     target.mkdir(parents=True, exist_ok=True)
     paragraphs = []

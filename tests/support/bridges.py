@@ -1,4 +1,4 @@
-"""A small world for the bridge: a project, a home, a policy, and a bridge that runs."""
+"""A small world for the bridge: a project, a home, a policy, and a running bridge."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ IDENTITY = {
 
 @dataclass
 class World:
-    """The directories of a test of the bridge. Paths are short, as that of a socket has to be."""
+    """The directories of a test of the bridge. Paths are short, because a socket's has to be."""
 
     root: Path
 
@@ -63,7 +63,7 @@ class World:
         limits: CallLimits | None = None,
         directory: str | None = "b",
     ) -> Iterator[Bridge]:
-        """A bridge for a policy, in a directory of the world's, or with None where runs have theirs.
+        """A bridge for a policy, in a directory of the world, or with None in that of runs.
 
         Programs are looked for in the world's `tools` first.
         """
@@ -76,20 +76,20 @@ class World:
             yield bridge
 
     def tool(self, name: str, script: str) -> None:
-        """A program of the host's."""
+        """A program of the host."""
         path = self.root / "tools" / name
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
     def call(self, bridge: Bridge, *argv: str, cwd: Path | None = None, stdin: bytes = b"") -> process.Result:
-        """Call a shim as a program of the sandbox would."""
+        """Call a shim like a program of the sandbox."""
         where = cwd or self.project
         return process.run(
             bridge.bin / argv[0], *argv[1:], cwd=where, stdin=stdin, check=False, timeout=60, env={}
         )
 
     def audit(self, event: str, count: int = 1) -> list[dict[str, Any]]:
-        """The lines of an event, at least so many: a line is written after the shim was answered."""
+        """At least this number of lines of an event: a line is written after the shim got its answer."""
         until = time.monotonic() + 40
         while True:
             lines = [json.loads(line) for line in self.log.read_text().splitlines()]
@@ -103,7 +103,7 @@ class World:
         return process.run("git", *argv, cwd=cwd or self.project, env=IDENTITY, timeout=60).text
 
     def sandwright(self, *argv: str, **environment: str) -> process.Result:
-        """The command, with what it keeps in the world; but the compiled shim is the user's."""
+        """The command, with its data in the world; but the compiled shim is the user's."""
         kept = os.environ.get("SANDWRIGHT_CACHE") or str(Path.home() / ".cache" / "sandwright")
         return process.run(
             *SANDWRIGHT, *argv, cwd=self.project, check=False, timeout=60,
@@ -116,7 +116,7 @@ class World:
 
     @contextlib.contextmanager
     def git_server(self, token: str) -> Iterator[GitServer]:
-        """A server with an empty repository, the remote `origin` of the project's."""
+        """A server with an empty repository, which is the project's remote `origin`."""
         served = self.root / "served"
         self.git("init", "-q", "--bare", str(served / "r.git"), cwd=self.root)
         self.git("config", "http.receivepack", "true", cwd=served / "r.git")
@@ -134,7 +134,7 @@ class World:
 
 @contextlib.contextmanager
 def world(base: str | None = None) -> Iterator[World]:
-    """A new world, removed at the end. `base` is where, if not where temporary files are."""
+    """A new world, removed at the end. `base` replaces the directory for temporary files."""
     with tempfile.TemporaryDirectory(prefix="sw-", dir=base) as name:
         root = Path(name).resolve()
         for each in ("p", "home", "tools"):

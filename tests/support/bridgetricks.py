@@ -1,7 +1,7 @@
-"""Known tricks to make git or gh run, read, write or tell something else: each with its source.
+"""Known tricks to make git or gh run, read, write or reveal something else: each with its source.
 
-Sources are the programs' own manuals and `gh help`, CVE numbers, and the manuals of the libraries that
-read the options: gitcli(7) for git, pflag and cobra for gh.
+Sources are the programs' own manuals and `gh help`, CVE numbers, and the manuals of the libraries that read
+the options: gitcli(7) for git, pflag and cobra for gh.
 """
 
 from __future__ import annotations

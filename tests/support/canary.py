@@ -1,4 +1,4 @@
-"""An upstream that writes down what arrived: HTTPS with a certificate of its own authority, and an echo."""
+"""An upstream that records each request: HTTPS with a certificate of its own authority, and an echo."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BLOCK = bytes(range(256)) * 1024
 
 @dataclass(frozen=True)
 class Arrived:
-    """A request as the upstream got it: the bytes before its body, and its body without chunks."""
+    """A request at the upstream: the bytes before its body, and its body without chunks."""
 
     head: bytes
     body: bytes
@@ -47,10 +47,10 @@ class Arrived:
 
 @dataclass
 class Canary:
-    """The upstream. `authority` is the PEM of who signed its certificate.
+    """The upstream. `authority` is the PEM of its certificate's issuer.
 
-    `switched` is what came after a switch of protocols; `parts` are the chunks that `/parts` answers, with
-    `pause` seconds after each; `raw` is all that `/raw` answers, before it closes.
+    `switched` are the bytes after a switch of protocols; `parts` are the chunks of the answer to `/parts`,
+    with `pause` seconds after each; `raw` is the whole answer to `/raw`, before it closes.
     """
 
     port: int
@@ -64,7 +64,7 @@ class Canary:
 
 
 def server_context(directory: Path, names: Sequence[str]) -> tuple[ssl.SSLContext, str]:
-    """TLS for a server with these names, and the PEM of who signed its certificates."""
+    """TLS for a server with these names, and the PEM of its certificates' issuer."""
     with new_authority(directory, names) as authority:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         by_name = {}
@@ -88,10 +88,9 @@ def server_context(directory: Path, names: Sequence[str]) -> tuple[ssl.SSLContex
 def canary(directory: Path, names: Sequence[str], address: str, port: int = 0) -> Iterator[Canary]:
     """Serve HTTPS for names at an address, in this thread's network namespace, for the length of a `with`.
 
-    Every request is answered with 200 and a JSON object of what arrived, so that it echoes secrets, too.
-    A path that begins with `/mcp` is an MCP server's. One that begins with `/stream` is answered in chunks,
-    `/bytes/N` with N bytes, `/elsewhere` with a redirect. A request for `websocket` becomes an echo of
-    bytes.
+    Every request is answered with 200 and a JSON object of the request, so that it echoes secrets, too. A
+    path that begins with `/mcp` is an MCP server's. One that begins with `/stream` is answered in chunks,
+    `/bytes/N` with N bytes, `/elsewhere` with a redirect. A request for `websocket` becomes an echo of bytes.
     """
     context, text = server_context(directory, names)
     found = Canary(port, text)
@@ -121,7 +120,7 @@ class _Server(socketserver.ThreadingTCPServer):
             super().finish_request(self.context.wrap_socket(request, server_side=True), client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that go away."""
+        """Report nothing when clients disconnect."""
 
     def shutdown_request(self, request: socket.socket | tuple[bytes, socket.socket]) -> None:
         with contextlib.suppress(OSError):
@@ -129,7 +128,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
 
 class _Handler(socketserver.StreamRequestHandler):
-    """Reads requests byte for byte, and believes nothing but their lengths."""
+    """Reads requests byte for byte, and relies only on their lengths."""
 
     found: Canary
 
@@ -208,7 +207,7 @@ class _Handler(socketserver.StreamRequestHandler):
             size -= len(_BLOCK)
 
     def _switch(self, one: Arrived) -> None:
-        """Switch the protocol (RFC 6455, 4.2.2), and send back what comes."""
+        """Switch the protocol (RFC 6455, 4.2.2), and echo all bytes."""
         key = "".join(one.header("sec-websocket-key")) + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
         accept = base64.b64encode(hashlib.sha1(key.encode(), usedforsecurity=False).digest())
         self.wfile.write(

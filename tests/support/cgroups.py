@@ -24,4 +24,4 @@ def has_groups() -> bool:
 needs_groups = pytest.mark.skipif(
     os.geteuid() != 0 and not has_groups(), reason="this user can't create cgroups"
 )
-"""For a limit in a cgroup: root has it with both versions."""
+"""For a limit in a cgroup: root can create one with both versions."""

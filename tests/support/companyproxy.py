@@ -1,4 +1,4 @@
-"""A company's proxy as a witness: it takes CONNECT and plain requests, and writes down what arrives."""
+"""A company's proxy as a witness: it accepts CONNECT and plain requests, and records them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class CompanyProxy:
     """A company's proxy, and the requests to it. `asked` are their first lines, `logins` their
     Proxy-Authorization.
 
-    `hosts` are the names that it resolves; others get 502. `login` is the one that it asks for, if any;
-    `namespace` enters the network in which it connects.
+    `hosts` are the names that it resolves; others get 502. `login` is the required one, if any; `namespace`
+    enters the network in which it connects.
     """
 
     hosts: Mapping[str, str]
@@ -81,7 +81,7 @@ def company_proxy(
     namespace: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
     address: str = "127.0.0.1",
 ) -> Iterator[CompanyProxy]:
-    """One that serves for the length of a `with`, in the network namespace of the caller."""
+    """A proxy that serves for the length of a `with`, in the network namespace of the caller."""
     found = CompanyProxy(hosts, login, namespace)
     with socket.create_server((address, 0)) as listener:
         found.port = listener.getsockname()[1]

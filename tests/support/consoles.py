@@ -1,12 +1,11 @@
-"""The commands in our documentation: found in its pages, run in a project, and what they print compared.
+"""The commands in our documentation: found in its pages, run in a project, with their output compared.
 
 A block of a page is a fence whose first line begins with `$ `, or one marked `sh`. A comment above it says
 what is done with it:
 
-    <!-- shown: REASON -->         it is not run
-    <!-- elsewhere: FILE -->       it is run by that file of this repository
-    <!-- needs: TOOL TOOL -->      it is run where these programs are; without one, the page is skipped,
-                                   or fails if SANDWRIGHT_REQUIRE is set, as in CI
+<!-- shown: REASON -->         it is not run <!-- elsewhere: FILE -->       it is run by that file of this
+repository <!-- needs: TOOL TOOL -->      it is run where these programs are; without one, the page is
+skipped, or fails if SANDWRIGHT_REQUIRE is set, as in CI
 
 Without one it is run. A block of YAML or Python whose first line is `# NAME` is written into the project, and
 one whose first line is a comment with `…` is not.
@@ -38,7 +37,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a page. `about` is the comment's word: a reason, a file, or programs; or a file's name."""
+    """A part of a page. `about` is the comment's text (a reason, a file, or programs), or a file's name."""
 
     page: str
     line: int
@@ -48,7 +47,7 @@ class Block:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Programs without which it is not run."""
+        """The programs that it requires."""
         return tuple(self.about.split()) if self.kind == "run" else ()
 
     def commands(self) -> Iterator[Command]:
@@ -110,7 +109,7 @@ HOME = "/home/ada/app"
 
 
 def ran(command: Command, folder: Path, environment: Mapping[str, str], *, limit: float) -> Ran:
-    """Run a command as a person would, in a shell; its output is both streams, with `HOME` for the folder."""
+    """Run a command as a reader would, in a shell; its output is both streams, with `HOME` for the folder."""
     done = subprocess.run(
         ["bash", "-c", command.text],
         cwd=folder,
@@ -122,13 +121,13 @@ def ran(command: Command, folder: Path, environment: Mapping[str, str], *, limit
         check=False,
     )
     output = done.stdout.decode(errors="replace")
-    for place in (f"/private{folder}", str(folder)):  # the first is what macOS would make of the second
+    for place in (f"/private{folder}", str(folder)):  # macOS would replace the second by the first
         output = output.replace(place, HOME)
     return Ran(command, done.returncode, output)
 
 
 def first_missing(shown: tuple[str, ...], printed: str) -> str:
-    """The first line that a page shows and a program did not print, in this order; empty when none is.
+    """The first line on a page that a program did not print, in this order; empty if there is none.
 
     Times, digests, positions in files and the width of columns may differ, and `…` stands for anything. So
     may the number of probes in a row of `verify` where all pass: root and each listed path have some of their

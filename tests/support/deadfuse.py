@@ -1,10 +1,11 @@
 """A file system in user space (fuse(4)) that shows a directory, until it stops answering.
 
-    python deadfuse.py SHOWN MOUNTED [OTHER NAME]
+python deadfuse.py SHOWN MOUNTED [OTHER NAME]
 
-It says `mounted`. A line on standard input makes it silent: it takes each question and answers none, so that
-whoever asks can't even be killed. At the end of its input it ends, and all that wait get an error. OTHER is a
-second name of what is called NAME, which no listing has: as `GIT~1` is of `.git` on Windows' file systems.
+It says `mounted`. A line on standard input makes it silent: it reads each request and answers none, so that a
+process that waits can't even be killed. At the end of its input it ends, and all that wait get an error.
+OTHER is a second name of what is called NAME, which no listing has: as `GIT~1` is of `.git` on Windows' file
+systems.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ _HEAD = struct.Struct("=IIQQIIIHH")
 
 
 class _Shown:
-    """The directory, by the numbers that the kernel has for what is in it."""
+    """The directory, by the kernel's numbers for its files."""
 
     def __init__(self, directory: str, other: str = "", name: str = "") -> None:
         self._paths = {1: directory}
         self._others = {other: name}
 
     def answer(self, code: int, node: int, body: bytes) -> bytes:
-        """Raise OSError for what it can't."""
+        """Raise OSError for an operation that it doesn't support."""
         path = self._paths.get(node, "")
         known: dict[int, Callable[[], bytes]] = {
             _INIT: lambda: struct.pack("=IIIIHHIIHHI28x", 7, 38, 0, 0, 0, 0, 4096, 1, 0, 0, 0),
@@ -165,14 +166,14 @@ def _main(directory: str, place: str, *other: str) -> None:
 
 
 class DeadFuse:
-    """One that is mounted, and answers until `silence`."""
+    """A mounted one, which answers until `silence`."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        """`process` is this program."""
+        """`process` runs this program."""
         self._process = process
 
     def silence(self) -> None:
-        """From now on nobody is answered."""
+        """Answer no request from now on."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(b"\n")
@@ -182,7 +183,7 @@ class DeadFuse:
 
 @contextlib.contextmanager
 def dead_fuse(shown: Path, place: Path, *other: str) -> Iterator[DeadFuse]:
-    """Mount it at `place`, as root; unmounted at the end, when all that still wait get an error.
+    """Mount it at `place`, as root; unmount it at the end, when all waiting processes get an error.
 
     `other` is a second name and the name that it stands for.
     """

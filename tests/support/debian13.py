@@ -20,9 +20,9 @@ _FETCH = ("--download-only", "--yes", "-q", "--no-install-recommends", "-o", "AP
 
 
 def unpacked(package: str, program: str) -> Path:
-    """A root that holds `program`, a path in it: the package with all that it needs, unpacked.
+    """A root that contains `program`, a path in it: the package with all its dependencies, unpacked.
 
-    Raise HostError where it can't be had.
+    Raise HostError if it is unavailable.
     """
     if not KEYRING.exists() or not process.find("apt-get") or platform.machine() != "x86_64":
         raise HostError(f"{package} of Debian 13 is fetched by apt, for amd64")

@@ -84,7 +84,7 @@ def read_tar(raw: bytes) -> list[Member]:
 
 
 def ar(members: Sequence[tuple[str, bytes]]) -> bytes:
-    """An ar archive, as ar(5) has it."""
+    """An ar archive, in the format of ar(5)."""
     parts = [b"!<arch>\n"]
     for name, content in members:
         parts.append(f"{name:<16}{TIME:<12}{0:<6}{0:<6}{'100644':<8}{len(content):<10}`\n".encode())

@@ -1,8 +1,8 @@
-"""Reads Dockerfiles, and finds what hadolint would find in them: its rules by number, written anew.
+"""Reads Dockerfiles, and finds the faults that hadolint would find: its rules by number, implemented again.
 
-What each rule is about is told by hadolint's own list (https://github.com/hadolint/hadolint#rules). Those
-about other systems' package managers are left out, and so are DL3026 (allowed registries; off by default),
-DL3057 (no HEALTHCHECK; off by default) and DL3066 (a user with a name, which is in the image's own files).
+hadolint's own list explains each rule (https://github.com/hadolint/hadolint#rules). The rules about other
+systems' package managers are missing, and so are DL3026 (allowed registries; off by default), DL3057 (no
+HEALTHCHECK; off by default) and DL3066 (a user with a name, which is in the image's own files).
 """
 
 from __future__ import annotations

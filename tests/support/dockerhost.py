@@ -1,4 +1,4 @@
-"""A Docker daemon for tests, where nothing keeps one running (CI, no systemd)."""
+"""A Docker daemon for tests, on machines where none runs (CI, no systemd)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ LISTING = 30.0
 
 @contextlib.contextmanager
 def docker_daemon(*, limit: float = 60.0) -> Iterator[str]:
-    """See to it that a daemon answers, for the length of a `with`; give its address, empty for the default.
+    """Make sure that a daemon answers, for the length of a `with`; return its address, empty for the default.
 
-    The daemon that answers already is taken. Else one is started, and DOCKER_HOST of this process names it
-    until the end. Raise HostError when we are not root, and as `own_daemon`.
+    A daemon that answers already is used. Otherwise one is started, and DOCKER_HOST of this process names it
+    until the end. Raise HostError if we are not root, and under the conditions of `own_daemon`.
     """
     if answers(None):
         yield os.environ.get(ADDRESS, "")
@@ -35,10 +35,11 @@ def docker_daemon(*, limit: float = 60.0) -> Iterator[str]:
 
 
 def no_way_from(bridge: str) -> str:
-    """The reason why containers on a bridge of this machine reach nothing beyond it, empty if none is known.
+    """The reason why containers on a bridge of this machine cannot reach other networks, empty if none is
+    known.
 
-    A dockerd with rules of its own sets the policy of FORWARD to DROP, and leaves that behind when it ends. A
-    daemon that leaves iptables alone, as `own_daemon` does, adds no rule that lets its networks through.
+    A dockerd with its own rules sets the policy of FORWARD to DROP, and leaves that behind when it ends. A
+    daemon that leaves iptables alone, like `own_daemon`, adds no rule for its networks.
     """
     if process.find("iptables") is None or os.geteuid() != 0:
         return ""
@@ -47,7 +48,7 @@ def no_way_from(bridge: str) -> str:
 
 
 def refused_forwarding(rules: str, bridge: str) -> str:
-    """The same, by what `iptables --list-rules` prints."""
+    """The same reason, from the output of `iptables --list-rules`."""
     lines = rules.splitlines()
     let_through = any(bridge in line.split() and line.endswith("-j ACCEPT") for line in lines)
     if "-P FORWARD DROP" not in lines or let_through:

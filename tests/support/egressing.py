@@ -1,4 +1,4 @@
-"""Asks a proxy as its clients do, and reads what it answers."""
+"""Sends requests to a proxy as its clients do, and reads the answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sandwright.policy.resolved import ResolvedPolicy
 
 
 def policy(*allow: str, private: Sequence[str] = ()) -> ResolvedPolicy:
-    """A policy that lets hosts through, some of them at private addresses, on a made-up host."""
+    """A policy that permits hosts, some of them at private addresses, on an invented host."""
     items = [repr(each) for each in allow] + [f"{{host: {each!r}, private: true}}" for each in private]
     listed = "".join(f"\n    - {each}" for each in items) or " []"
     text = f"schema: 1\nmethod: bwrap\nnetwork:\n  mode: proxy\n  allow:{listed}\n"
@@ -26,7 +26,7 @@ ALLOWED = (200, "")
 
 @dataclass(frozen=True)
 class Answer:
-    """The first answer to what was sent, and all that came."""
+    """The first answer, and all received bytes."""
 
     status: int
     reason: str
@@ -55,7 +55,7 @@ def ask(proxy: Proxy, raw: bytes, *, whole: bool = False) -> Answer:
 
 
 def get(host: str, *headers: str, method: str = "GET", scheme: str = "http") -> bytes:
-    """A request for a page through the proxy."""
+    """A request for a page, through the proxy."""
     lines = [f"{method} {scheme}://{host}/page HTTP/1.1", "Host: web.example", *headers, "Connection: close"]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 

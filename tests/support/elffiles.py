@@ -1,4 +1,5 @@
-"""Writes small ELF files for tests: program headers, a dynamic section, symbols, notes; none of them runs."""
+"""Writes small ELF files for tests: program headers, a dynamic section, symbols, notes; none of them can
+run."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def elf(
     notes: bytes = b"",
     dynamic: bool = True,
 ) -> bytes:
-    """A shared object. `texts` are dynamic entries whose value is a string, `values` those with a number."""
+    """A shared object. `texts` are dynamic entries with a string as value, `values` those with a number."""
     body = _Body(machine)
     segments = []
     if interpreter is not None:

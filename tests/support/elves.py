@@ -1,4 +1,4 @@
-"""Makes ELF files of a few hundred bytes that say what a test wants, and nothing else."""
+"""Makes ELF files of a few hundred bytes with exactly the content that a test needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Docker and Podman as a test uses them: a small image with a will of its own, a store to throw away."""
+"""Docker and Podman for tests: a small image with its own settings, and a temporary store."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PODMAN_NAMES = frozenset() if os.geteuid() == 0 else frozenset(("containers", "l
 
 @dataclass(frozen=True)
 class EngineHost:
-    """An engine with the image in it. `program` is its client, `environment` what that needs."""
+    """An engine with the image in it. `program` is its client, `environment` the variables for it."""
 
     name: str
     program: str
@@ -47,7 +47,7 @@ class EngineHost:
         return process.run(self.program, *words, env=self.environment, timeout=60, check=check)
 
     def containers(self, label: str = "sandwright.session") -> list[str]:
-        """The names of our containers that bear a label, whatever their state."""
+        """The names of our containers with a label, whatever their state."""
         words = ["ps", "--all", "--filter", f"label={label}", "--format", "{{.Names}}"]
         if self.name == "docker":  # others use the daemon too
             words += ["--filter", f"ancestor={self.image}"]
@@ -104,7 +104,8 @@ def archive() -> bytes:
 
 @contextlib.contextmanager
 def _store(name: str) -> Iterator[dict[str, str]]:
-    """Docker's daemon is the one that answers; Podman gets a store of its own, by a program of its name."""
+    """Docker's daemon is the one that answers; Podman gets a separate store, through a program of its
+    name."""
     base = {key: os.environ[key] for key in ("PATH", "HOME", "DOCKER_HOST") if key in os.environ}
     if name == "docker":
         yield base
@@ -134,7 +135,7 @@ def _store(name: str) -> Iterator[dict[str, str]]:
 
 
 def end_pause(directory: Path) -> None:
-    """End what keeps the user namespace of Podman without root, as `podman system migrate` does."""
+    """End the process that holds the user namespace of Podman without root, like `podman system migrate`."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         os.kill(int((directory / "pause.pid").read_text()), signal.SIGKILL)
 

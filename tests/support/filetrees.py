@@ -1,4 +1,4 @@
-"""Small file trees of an image, what a declaration adds to them, and what lies below a directory."""
+"""Small file trees of an image, the additions of a declaration, and the files below a directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EPOCH = 1_700_000_000
 
 
 def paths_below(folder: Path) -> set[str]:
-    """All paths; what is being removed may be among them, which `Path.rglob` fails on."""
+    """All paths; some may be removed meanwhile, on which `Path.rglob` fails."""
     return {
         (Path(base) / name).relative_to(folder).as_posix()
         for base, folders, files in os.walk(folder)
@@ -24,7 +24,7 @@ def paths_below(folder: Path) -> set[str]:
 
 
 def tree_of(*paths: str, kept: Mapping[str, bytes] | None = None) -> FileTree:
-    """A tree. `a/` is a directory, `a -> b` a link, anything else a file; parents are made."""
+    """A tree. `a/` is a directory, `a -> b` a link, anything else a file; parents are created."""
     tree = FileTree()
     for path in paths:
         name, arrow, target = path.partition(" -> ")

@@ -1,4 +1,4 @@
-"""The installed command `sandwright`: the native program, beside the script that it starts Python with."""
+"""The installed command `sandwright`: the native program, beside the script with which it starts Python."""
 
 from __future__ import annotations
 

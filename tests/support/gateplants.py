@@ -1,4 +1,4 @@
-"""Plants a fault in rendered artifacts, and sees whether they are used."""
+"""Plants a fault in rendered artifacts, and checks whether they are used."""
 
 # ruff: noqa: PLR0917
 
@@ -44,7 +44,8 @@ FAULTY_FACTS = FACTS.with_entries({f"{PROJECT}/secret": FILE, f"{PROJECT}/kept":
 
 
 _RENDERED: dict[tuple[int, str], tuple[ResolvedPolicy, frozenset[str]]] = {}
-"""By a policy's identity, and the policy, so that no other gets it: each fault has the same control."""
+"""Artifacts by a policy's identity, with the policy, so that no other gets them: each fault has the same
+control."""
 
 
 @functools.cache
@@ -53,7 +54,7 @@ def faulty_policy(method: str) -> ResolvedPolicy:
 
 
 def rendered_names(policy: ResolvedPolicy, method: str) -> frozenset[str]:
-    """The artifacts that a method makes of a policy and that its check lets pass."""
+    """The artifacts that a method renders for a policy and that its check accepts."""
     key = id(policy), method
     if key not in _RENDERED:
         made = registry.render(policy, method).artifacts

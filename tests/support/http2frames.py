@@ -1,4 +1,4 @@
-"""HTTP/2 as bytes (RFC 9113, 7541): frames and headers as a test wants them, and what comes back."""
+"""HTTP/2 as bytes (RFC 9113, 7541): frames and headers with any content, and the answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 def packed(headers: Headers) -> bytes:
-    """Headers as literals that no table keeps, without Huffman's code."""
+    """Headers as literals that no table stores, without Huffman's code."""
     return b"".join(b"\0" + _string(name) + _string(value) for name, value in headers)
 
 
@@ -47,14 +47,14 @@ def opening(headers: Headers, body: bytes = b"") -> bytes:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one request. `status` is 0 where the stream or the connection was closed instead."""
+    """The answer to one request. `status` is 0 if the stream or the connection was closed instead."""
 
     status: int
     body: bytes
 
 
 def answer(connection: socket.socket, patience: float) -> Answer:
-    """The answer to the request on stream 1; what came until the connection ended, or was silent."""
+    """The answer to the request on stream 1; all data until the connection ends, or is silent."""
     status, body = 0, b""
     for kind, flags, stream, payload in _frames(connection, patience):
         if kind == GOAWAY or (stream == 1 and kind == RST_STREAM):
@@ -71,7 +71,8 @@ def answer(connection: socket.socket, patience: float) -> Answer:
 
 
 def _status(block: bytes) -> int:
-    """The status, which servers write first: indexed, or as a literal (haproxy codes no digit by Huffman)."""
+    """The status, which servers write first: indexed, or as a literal (haproxy encodes no digit by
+    Huffman)."""
     if block[0] & 0x80:
         return _STATUS[block[0] & 0x7F]
     at = block.index(b"\x03")

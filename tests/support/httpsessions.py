@@ -1,4 +1,4 @@
-"""A project whose policy has `network.http`, on a machine whose hosts file knows a canary."""
+"""A project with `network.http` in its policy, on a machine whose hosts file has a canary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GAPS = ("filesystem.attributes", "filesystem.protect", "process.kernel", "filesy
 
 @dataclass
 class HttpSession:
-    """A project, directories of a user's own, and the upstream."""
+    """A project, the user's separate directories, and the upstream."""
 
     project: Path
     base: Path
@@ -27,7 +27,7 @@ class HttpSession:
     environment: dict[str, str]
 
     def command(self, words: list[str], *options: str) -> list[str]:
-        """`sandwright run` on a machine whose hosts file knows the upstream."""
+        """`sandwright run` on a machine whose hosts file has the upstream."""
         script = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
         run = [
             sys.executable,
@@ -51,13 +51,13 @@ class HttpSession:
         )  # fmt: skip
 
     def curl(self, *requests: str) -> list[str]:
-        """A script with requests, each as curl's words, that writes the status of each."""
+        """A script with requests, each as curl's words, that prints the status of each."""
         lines = [f"curl -sS -m 20 -w '\\nstatus %{{http_code}}\\n' {each}" for each in requests]
         return ["sh", "-c", "\n".join(lines)]
 
 
 def http_session(base: Path, upstream: Canary, hosts: Mapping[str, str]) -> HttpSession:
-    """A new project, with directories of a user's own, on a machine with these names by address."""
+    """A new project, with the user's separate directories, on a machine with these names by address."""
     for name in ("project", "home", "cache", "state", "config"):
         (base / name).mkdir()
     (base / "run").mkdir(mode=0o700)

@@ -1,6 +1,6 @@
 """The owner of new files, which must be the caller: the id-mapping strategy expected of each method.
 
-It is written down here, apart from the renderers, which the tests of user mapping compare with it.
+It is stated here separately from the renderers, with which the tests of user mapping compare it.
 
 `itself`: the command is a process of the caller's on the host. `namespace`: a user namespace maps the user
 inside to the caller. `accounts`: the engine starts the command with the caller's numbers, and rendered
@@ -19,12 +19,12 @@ from sandwright.policy.names import MappingMode
 
 IdStrategy = Literal["itself", "namespace", "accounts", "init", "none"]
 InnerId = Literal["caller", "root", "other"]
-"""The user number of the command inside: the caller's, 0, or one that the image or the method chose."""
+"""The command's user number inside: the caller's, 0, or one that the image or the method chose."""
 
 
 @dataclass(frozen=True)
 class MappingHost:
-    """The facts that decide beside the policy, and that are known when a sandbox starts.
+    """The facts that decide in addition to the policy, and that are known when a sandbox starts.
 
     `as_root`: the caller is root. `rootless`: the engine's daemon runs without root. `numbers`: the caller
     has subordinate numbers (subuid(5)). `remapped`: the daemon gives containers other numbers (userns-remap).
@@ -38,7 +38,7 @@ class MappingHost:
 
 @dataclass(frozen=True)
 class IdMapping:
-    """The strategy, the number inside, and whether account files of ours say its name and home."""
+    """The strategy, the number inside, and whether our account files have its name and home."""
 
     strategy: IdStrategy
     inside: InnerId
@@ -54,7 +54,7 @@ def mapping(
 ) -> IdMapping:
     """The mapping of the user by a method, for a policy with `user.mapping: mode` and `process.sandbox_root`.
 
-    Raise UsageError for a method that there isn't.
+    Raise UsageError for an unknown method.
     """
     match method:
         case "bwrap" | "landlock" | "vm" | "seatbelt" | "noop":

@@ -1,4 +1,4 @@
-"""A small root with our first process in it, and containers of runc's that are started with it."""
+"""A small root with our first process in it, and runc containers that start with it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIMIT = 60
 
 @dataclass
 class Container:
-    """A root below `place`, which tests may change, and how it is to be started next."""
+    """A root below `place`, which tests may change, and the settings of its next start."""
 
     place: Path
     caller: str | None = None
@@ -48,12 +48,12 @@ class Container:
         return self.place / "root"
 
     def run(self, *command: str, through: Sequence[str] | None = None) -> process.Result:
-        """Start it, and wait. `through` stands for our first process."""
+        """Start it, and wait. `through` replaces our first process."""
         with self._bundle(command, through) as (words, name):
             return process.run(*words, "run", "--bundle", self.place, name, timeout=LIMIT, check=False)
 
     def run_bare(self, *command: str) -> process.Result:
-        """As `run`, without a runtime, which reads the account files itself before anything starts."""
+        """Like `run`, without a runtime, which would read the account files itself first."""
         proc = f"--mount-proc={self.root}/proc"
         apart = ("unshare", "--mount", "--pid", "--fork", "--kill-child", proc)
         caller = {} if self.caller is None else {"SANDWRIGHT_USER": self.caller}
@@ -154,7 +154,7 @@ def container(place: Path) -> Container:
 
 
 def own(*paths: Path, uid: int, gid: int) -> None:
-    """Give paths of the host away."""
+    """Change the owner of paths on the host."""
     for path in paths:
         os.chown(path, uid, gid, follow_symlinks=False)
 

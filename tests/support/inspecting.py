@@ -1,4 +1,4 @@
-"""A running inspecting proxy in the lab, and clients that say to it what they like, byte for byte."""
+"""A running inspecting proxy in the lab, and clients that send it any bytes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ HOSTS = (API, OPEN, PART, NPM, GIT, TOOLS)
 
 
 def policy_with(text: str, authority: str) -> ResolvedPolicy:
-    """A policy on a host that believes one authority."""
+    """A policy on a host that trusts one authority."""
     facts = HostFacts(
         os="linux", home="/home/ada", project="/home/ada/p", texts={CERTIFICATES: f"# tests\n{authority}"}
     )
@@ -69,14 +69,14 @@ class Reply:
 
     @property
     def status(self) -> int:
-        """Of the first answer; 0 for a connection that was closed without one."""
+        """The status of the first answer; 0 for a connection that was closed without one."""
         found = re.match(rb"HTTP/1\.[01] (\d{3})", self.raw)
         return int(found[1]) if found else 0
 
 
 @dataclass(frozen=True)
 class Inspected:
-    """A proxy with hosts that it opens, and the upstream behind it."""
+    """A proxy with its opened hosts, and the upstream behind it."""
 
     policy: ResolvedPolicy
     proxy: Proxy
@@ -89,17 +89,17 @@ class Inspected:
 
     @functools.cached_property
     def entrance(self) -> tuple[int, bytes]:
-        """The relay's port for launchers, and what they say first."""
+        """The relay's port for launchers, and their greeting."""
         port, greeting = (self.proxy.directory / "greeting").read_bytes().split(b"\n", 1)
         return int(port), greeting
 
     @functools.cached_property
     def trust(self) -> str:
-        """The certificates that a sandbox believes."""
+        """The certificates that a sandbox trusts."""
         return (self.proxy.directory / "trust" / "authorities.pem").read_text().split("\n", 1)[1]
 
     def connection(self, first: bytes = b"", *, timeout: float = 5.0) -> socket.socket:
-        """A connection as programs of a sandbox have it, and what is said on it at once."""
+        """A connection as programs of a sandbox have it, with the first bytes sent on it."""
         port, greeting = self.entrance
         made = socket.create_connection(("127.0.0.1", port), timeout=timeout)
         made.sendall(greeting + first)
@@ -114,7 +114,7 @@ class Inspected:
         request: bytes | None = None,
         context: ssl.SSLContext | None = None,
     ) -> ssl.SSLSocket:
-        """A connection of TLS with an opened host. Raise ConnectionRefusedError without a tunnel."""
+        """A TLS connection with an opened host. Raise ConnectionRefusedError without a tunnel."""
         plain = self.connection(request or f"CONNECT {host}:{PORT} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         with contextlib.ExitStack() as stack:
             stack.callback(plain.close)
@@ -127,7 +127,7 @@ class Inspected:
             return found
 
     def believing(self, alpn: Sequence[str] = ()) -> ssl.SSLContext:
-        """Settings of a client of TLS that believes the authority of this run."""
+        """Settings of a TLS client that trusts the authority of this run."""
         context = ssl.create_default_context(cadata=self.trust)
         if alpn:
             context.set_alpn_protocols(list(alpn))
@@ -135,11 +135,11 @@ class Inspected:
 
     @functools.cached_property
     def _shared(self) -> Callable[[tuple[str, ...]], ssl.SSLContext]:
-        """`believing`, once for the same protocols: it reads all authorities of this machine."""
+        """`believing`, once per protocol set: it reads all authorities of this machine."""
         return functools.cache(self.believing)
 
     def ask(self, sent: bytes, host: str = API, *, patience: float = 5.0) -> Reply:
-        """Send bytes to an opened host, and read to the end, or until nothing comes for some seconds."""
+        """Send bytes to an opened host, and read to the end, or until some seconds of silence."""
         with self.tunnel(host) as connection:
             with contextlib.suppress(OSError):  # who refuses a request may close before it has come whole
                 connection.sendall(sent)
@@ -147,7 +147,7 @@ class Inspected:
 
     @contextlib.contextmanager
     def arriving(self) -> Iterator[list[Arrived]]:
-        """The requests that arrive at the upstream in the length of a `with`: complete behind it."""
+        """The requests that arrive at the upstream during a `with`: complete after it."""
         found: list[Arrived] = []
         before = len(self.canary.arrived)
         yield found
@@ -155,7 +155,7 @@ class Inspected:
 
 
 def head(connection: socket.socket) -> bytes:
-    """The head of an answer, and nothing behind it."""
+    """The head of an answer, and no byte after it."""
     said = b""
     while not said.endswith(b"\r\n\r\n") and (byte := connection.recv(1)):
         said += byte
@@ -163,7 +163,7 @@ def head(connection: socket.socket) -> bytes:
 
 
 def rest(connection: socket.socket, patience: float) -> bytes:
-    """All that comes until the end, or until nothing comes for some seconds."""
+    """All bytes until the end, or until some seconds of silence."""
     connection.settimeout(patience)
     said = []
     with contextlib.suppress(OSError):
@@ -202,7 +202,7 @@ def request(
     version: str = "HTTP/1.1",
     body: bytes = b"",
 ) -> bytes:
-    """A request as a client would write it, with what is given, for a connection that ends with it."""
+    """A request in a client's form, with the given parts, for a connection that ends with it."""
     lines = [f"{method} {target} {version}", *([f"Host: {host}"] if host is not None else [])]
     lines += [*headers, "Connection: close"]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body

@@ -1,9 +1,9 @@
 """Runs tests that make networks or mount for a normal user, who can do so in a user namespace only.
 
-A process with several threads can't enter a user namespace, and the tests beside these are about a user who
-is in none. So a pytest of its own runs such tests of a module. unshare(1) starts it in a user namespace
+A process with several threads can't enter a user namespace, and the tests beside these are about a user
+outside of one. So a separate pytest runs such tests of a module. unshare(1) starts it in a user namespace
 that maps the user to itself. It has a few capabilities there, and passes none on: the programs that a test
-starts are a normal user's. Its reports come back as those of xdist's workers do.
+starts belong to a normal user. Its reports come back like those of xdist's workers.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ import pytest
 from sandwright import process
 
 FIXTURES = frozenset({"network_lab", "mount_lab"})
-"""A test that makes network namespaces has the first, one that mounts the second."""
+"""A test that makes network namespaces has the first fixture, one that mounts the second."""
 
 CHANNEL = "TESTS_LAB_CHANNEL"
-"""Environment variable: the descriptor of the socket on which the pytest of a lab is asked for tests."""
+"""Environment variable: the descriptor of the socket on which the pytest of a lab receives tests."""
 
 END_WAIT = 60.0
 """Seconds."""
@@ -40,7 +40,7 @@ ENTER = ("unshare", "--user", "--map-current-user", "--keep-caps")
 
 _KEPT = "-all,+net_admin,+net_bind_service,+sys_admin,+sys_ptrace"
 _LAB = (*ENTER, "--net", "--mount", "setpriv", f"--inh-caps={_KEPT}", f"--ambient-caps={_KEPT}")
-"""The command of a lab, in which the tests' own code follows the modes of files, as a normal user's does."""
+"""The command of a lab, in which the tests' own code obeys file modes, like a normal user."""
 
 _PR_CAP_AMBIENT, _RAISE, _CLEAR_ALL = 47, 2, 4  # linux/prctl.h
 _NET_ADMIN, _SYS_PTRACE, _SYS_ADMIN = 12, 19, 21  # linux/capability.h
@@ -60,7 +60,7 @@ def is_privileged() -> bool:
 
 @functools.cache
 def is_startable() -> bool:
-    """Whether a normal user can have a lab on this machine."""
+    """Whether a normal user can start a lab on this machine."""
     if None in map(process.find, ("unshare", "setpriv", "ip")):
         return False
     return process.run(*_LAB, "ip", "link", "set", "lo", "up", check=False, timeout=30).status == 0
@@ -68,7 +68,7 @@ def is_startable() -> bool:
 
 @contextlib.contextmanager
 def _capable() -> Iterator[None]:
-    """Let what this thread starts set up networks and mount, for the length of a `with`."""
+    """Permit the children of this thread to set up networks and mount, for the length of a `with`."""
     if os.geteuid() == 0:
         yield
         return
@@ -87,7 +87,7 @@ def run(*words: str | PathLike[str]) -> None:
 
 
 def mount_namespace() -> tuple[list[str], list[str]]:
-    """A command that runs another one where it may mount, and one that takes that right away again."""
+    """A command that runs another one with the right to mount, and one that drops that right again."""
     if os.geteuid() == 0:
         return ["unshare", "--mount"], []
     return [*ENTER, "--mount"], ["setpriv", "--inh-caps=-all", "--ambient-caps=-all"]
@@ -99,7 +99,7 @@ def _ambient(action: int, capability: int) -> None:
 
 
 def configure(config: pytest.Config) -> None:
-    """Run the tests that are asked for in the pytest of a lab; elsewhere, ask for those of the lab."""
+    """Run the requested tests in the pytest of a lab; in other processes, request those of the lab."""
     given = os.environ.pop(CHANNEL, None)
     if given is not None:
         process.run("ip", "link", "set", "lo", "up")
@@ -111,14 +111,15 @@ def configure(config: pytest.Config) -> None:
 
 
 class _Asked:
-    """In the pytest of a lab: runs the tests whose ids come, and writes their reports, `None` after each."""
+    """In the pytest of a lab: runs the tests whose ids arrive, and writes their reports, `None` after
+    each."""
 
     def __init__(self, channel: socket.socket) -> None:
         channel.set_inheritable(False)
         self.orders, self.reports = channel.makefile("r"), channel.makefile("w")
 
     def _write(self, value: object) -> None:
-        self.reports.write(f"{value!r}\n")  # JSON has no tuples, and pytest looks for some
+        self.reports.write(f"{value!r}\n")  # JSON has no tuples, and pytest needs some
         self.reports.flush()
 
     @pytest.hookimpl(tryfirst=True)
@@ -135,7 +136,7 @@ class _Asked:
 
 
 class _Asking:
-    """Elsewhere: hands tests of the lab to the pytest of one, until the next test is none of them."""
+    """In other processes: passes tests of the lab to its pytest, until the next test is none of them."""
 
     def __init__(self) -> None:
         self.lab: _Lab | None = None
@@ -146,7 +147,7 @@ class _Asking:
             return None
         item.ihook.pytest_timeout_cancel_timer(
             item=item
-        )  # the lab's own is set; setting up counts there, too
+        )  # the lab's own limit is set; it includes the set-up
         following = nextitem if _wants_lab(nextitem) and nextitem.path == item.path else None
         self.lab = self.lab or _Lab(item)
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
@@ -199,7 +200,7 @@ class _Lab:
         self.orders, self.reports = channel.makefile("w"), channel.makefile("r")
 
     def run(self, item: pytest.Item, following: pytest.Item | None) -> Iterator[pytest.TestReport]:
-        """The reports of a test, as they come. A lab that ends before the test does is its failure."""
+        """The reports of a test, as they arrive. If the lab ends before the test does, the test fails."""
         with contextlib.suppress(BrokenPipeError):
             self.orders.write(f"{(item.nodeid, following and following.nodeid)!r}\n")
             self.orders.flush()
@@ -223,5 +224,5 @@ class _Lab:
             self.pytest.wait()
 
     def close(self) -> None:
-        """Let it end, and remove its files."""
+        """Let the lab end, and remove its files."""
         self._stack.close()

@@ -22,7 +22,7 @@ def launcher_of(
     environ: Mapping[str, str] | None = None,
     **facts: Any,
 ) -> Path:
-    """Render a policy for a project into a directory, and give its launcher.
+    """Render a policy for a project into a directory, and return its launcher.
 
     Without `environ`, the home is the directory above the project. `facts` replace those of this host.
     """

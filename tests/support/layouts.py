@@ -1,4 +1,4 @@
-"""Images in every form that they come in, written byte by byte, without the code under test."""
+"""Images in all their forms, written byte by byte, without the code under test."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Layout:
         arch: str = "amd64",
         change_config: Mapping[str, Any] | None = None,
     ) -> Json:
-        """A manifest whose config and layers are stored, and which is not."""
+        """A manifest whose config and layers are stored; the manifest itself is not."""
         layers = [self.blob(gzip.compress(raw, 1, mtime=0), f"{LAYER}+gzip") for raw in archives]
         document = image_config(archives, config, arch) | dict(change_config or {})
         return {
@@ -120,7 +120,7 @@ def simple(path: Path, *archives: bytes, config: Mapping[str, Any] | None = None
 
 
 def tar_of(path: Path, folder: Path, *, prefix: str = "", mode: str = "w") -> Path:
-    """A tar archive of a directory, as people make them."""
+    """A tar archive of a directory, as users make them."""
     with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
         for item in sorted(folder.rglob("*")):
             archive.add(item, f"{prefix}{item.relative_to(folder)}", recursive=False)

@@ -1,4 +1,4 @@
-"""Leftovers of a test run on a machine, listed, so that before and after can be compared."""
+"""Lists the leftovers of a test run on a machine, so that before and after can be compared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from sandwright import process, user_dirs
 
 RUN_MARK = "SANDWRIGHT_TEST_RUN"
-"""Environment variable that every process of a test run inherits, unless it was given another environment."""
+"""Environment variable of every process of a test run, except those with another environment."""
 
 STATE = ("/run/runc", "/run/crun", "/run/runsc", "/var/run/runsc")
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")
@@ -21,7 +21,7 @@ PREFIX = "sandwright"
 
 
 def leftovers(run: str) -> set[str]:
-    """Everything that is there now and looks like ours: one line each. `run` is the value of RUN_MARK."""
+    """Everything that exists now and looks like ours: one line each. `run` is the value of RUN_MARK."""
     return {*_processes(run), *_pauses(), *_mounts(), *_state(), *_scratch(), *_engines(), *_devices()}
 
 
@@ -44,7 +44,7 @@ def _processes(run: str) -> Iterator[str]:
 
 
 def _pauses() -> Iterator[str]:
-    """The processes that keep a user namespace for a test's store of Podman without root, in any environment.
+    """The processes that hold a user namespace for a test's store of Podman without root, in any environment.
 
     The user's own is not listed: it stays for the next call.
     """
@@ -72,14 +72,15 @@ def _state() -> Iterator[str]:
 
 def _scratch() -> Iterator[str]:
     parent = Path(user_dirs.visible_scratch_path(os.geteuid()))
-    for root in filter(Path.is_dir, map(Path, SCRATCH)):  # in a sandbox some are not there
+    for root in filter(Path.is_dir, map(Path, SCRATCH)):  # some are missing in a sandbox
         named = (p for p in root.iterdir() if p.name.lstrip(".").startswith(PREFIX) and p != parent)
         yield from (f"file {p}" for p in named)
     yield from (f"file {p}" for p in (parent.iterdir() if parent.is_dir() else ()))
 
 
 def _engines() -> Iterator[str]:
-    """The objects of engines. The user's Podman may start a process that stays, which is not of this run."""
+    """The objects of engines. The user's Podman may start a lasting process, which does not belong to this
+    run."""
     environment = {name: value for name, value in os.environ.items() if name != RUN_MARK}
     for engine in ENGINES:
         if process.find(engine) is None:
@@ -98,7 +99,7 @@ def _engines() -> Iterator[str]:
 
 
 def _devices() -> Iterator[str]:
-    """As they are: what has got another mode or owner is new."""
+    """The devices in their current state: one with another mode or owner is new."""
     for name in DEVICES:
         status = Path("/dev", name).stat()
         yield f"device {name}: mode {status.st_mode:o}, owner {status.st_uid}:{status.st_gid}"

@@ -1,4 +1,4 @@
-"""Serves HTTP on a port of this machine for as long as a `with` lasts, with one thread for each request."""
+"""Serves HTTP on a port of this machine for the length of a `with`, with one thread for each request."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 POLL = 0.02
-"""Seconds until the end is noticed."""
+"""Seconds until it notices the end."""
 
 
 class QuietHandler(http.server.BaseHTTPRequestHandler):
     """A handler of requests that writes no log."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextlib.contextmanager
@@ -26,7 +26,7 @@ def listening(
     address: tuple[str, int] = ("127.0.0.1", 0),
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[int]:
-    """Answer with a request handler, by HTTPS with `tls`; give the port."""
+    """Serve with a request handler, over HTTPS with `tls`; return the port."""
     with http.server.ThreadingHTTPServer(address, handler) as server:
         if tls is not None:  # the handshake is made by the request's thread, when it first reads
             server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)

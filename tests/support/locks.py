@@ -1,6 +1,6 @@
-"""Tests that share one thing of the machine run one at a time: `pytest.mark.exclusive("accounts")`.
+"""Tests that share an object of the machine run one at a time: `pytest.mark.exclusive("accounts")`.
 
-A module keeps what its tests locked until the last of them in this worker has run, as its fixtures do.
+A module keeps its tests' locks until the last of them in this worker has run, like its fixtures.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def start(stack: contextlib.ExitStack) -> None:
 
 
 def acquire(item: pytest.Item) -> None:
-    """Wait for everything that a test wants for itself, in one order everywhere."""
+    """Wait for everything that a test needs exclusively, in one order everywhere."""
     for name in sorted({name for mark in item.iter_markers("exclusive") for name in mark.args} - set(_held)):
         _held[name] = _open(name)
         fcntl.flock(_held[name], fcntl.LOCK_EX)
@@ -56,7 +56,7 @@ def acquire(item: pytest.Item) -> None:
 
 @contextlib.contextmanager
 def accounts_as_they_are(item: pytest.Item) -> Iterator[None]:
-    """Let nobody change accounts while a test starts sandboxes.
+    """Prevent changes of accounts while a test starts sandboxes.
 
     useradd(8) replaces /etc/shadow and /etc/subuid. A sandbox that hides the first ends when its mount is
     replaced, and what is mounted over the second is gone.
@@ -77,7 +77,8 @@ def accounts_as_they_are(item: pytest.Item) -> Iterator[None]:
 
 @contextlib.contextmanager
 def accounts_change() -> Iterator[None]:
-    """Wait for the tests that start sandboxes, CHANGE_WAIT seconds at most, and let no other one begin."""
+    """Wait for the tests that start sandboxes, at most CHANGE_WAIT seconds, and prevent others from
+    starting."""
     if "accounts" not in _held:
         raise RuntimeError('a test that changes accounts needs pytest.mark.exclusive("accounts")')
     for own in _shadow:
@@ -100,7 +101,7 @@ def accounts_change() -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(name: str) -> Iterator[Path]:
-    """One process of this run at a time; gives the directory of what the run's workers share."""
+    """One process of this run at a time; gives the directory that the run's workers share."""
     with _locked(name, fcntl.LOCK_EX):
         yield Path(os.environ[FOLDER])
 
@@ -120,7 +121,7 @@ def _open(name: str) -> int:
 
 
 def release(item: pytest.Item, following: pytest.Item | None) -> None:
-    """Give back what the next test of this worker can't use, as it is of another module."""
+    """Release the locks that the next test of this worker can't use, because it is of another module."""
     if following is None or following.path != item.path:
         while _held:
             os.close(_held.popitem()[1])

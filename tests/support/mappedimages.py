@@ -26,7 +26,7 @@ PASSWD = (
     alpinelike.PASSWD
     + b"agent2:x:1001:1001::/home/agent2:/bin/sh\nagent:x:1000:1000:Agent,,,:/home/agent:/bin/sh"
 )
-"""A name that another begins with, and no line feed at the end."""
+"""A name that is the prefix of another, and no line feed at the end."""
 GROUP = alpinelike.GROUP + b"agent:x:1000:\n"
 
 ON_DISTROLESS = """\
@@ -45,8 +45,8 @@ config: {user: root, init: agent}
 def alpine_like(directory: Path, *, program: bytes | None = None) -> Path:
     """The layout of an Alpine-like image, written without the builder.
 
-    Its busybox is Debian's: one that can add accounts, which nothing here needs, takes half a minute to
-    build. `program` stands for our first process.
+    Its busybox is Debian's: a build of one that can add accounts, which nothing here needs, takes half a
+    minute. `program` replaces our first process.
     """
     platform = collect_host().platform
     places = [folder(name) for name in (b"bin", b"dev", b"etc", b"home", b"proc", b"sys", b"usr")]
@@ -89,7 +89,7 @@ def alpine_like(directory: Path, *, program: bytes | None = None) -> Path:
 
 
 def on_distroless(directory: Path) -> Path:
-    """The layout of an image on distroless, built from what the cache has of its packages."""
+    """The layout of an image on distroless, built from the cached packages."""
     catalogue = directory / "catalogue"
     shutil.copytree(data_path("images", "distroless"), catalogue / "distroless")
     (catalogue / "mapped").mkdir()

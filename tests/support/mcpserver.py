@@ -1,4 +1,4 @@
-"""Servers of MCP that trust everybody, and offer more than is allowed: for the canary, and over stdio."""
+"""MCP servers that accept every client, and offer more than is permitted: for the canary, and over stdio."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from subprocess import CompletedProcess
 from typing import Any, Protocol
 
 TOOLS = ("search", "fetch", "get_issue", "delete_repo", "admin")
-"""The tools that the server offers."""
+"""The offered tools of the server."""
 
 
 @dataclass
 class McpServer:
-    """Over Streamable HTTP. `called` are the tools that were called. An answer is JSON, or events as `style`
-    says.
+    """Over Streamable HTTP. `called` are the called tools. An answer is JSON, or events of the form `style`.
 
-    `stream` is what a GET answers: bytes as they are. `said`, where it is set, is the answer to every POST:
-    its type and its bytes.
+    `stream` is the answer to a GET, as bytes. `said`, if set, is the answer to every POST: its type and its
+    bytes.
     """
 
     called: list[str] = field(default_factory=list)
@@ -28,7 +27,7 @@ class McpServer:
     said: tuple[str, bytes] | None = None
 
     def answer(self, method: str, body: bytes) -> tuple[str, str, list[bytes]]:
-        """Status, type and parts of an answer."""
+        """The status, type and parts of an answer."""
         if method == "GET":
             return "200 OK", "text/event-stream", list(self.stream)
         if method == "DELETE":
@@ -69,7 +68,7 @@ class McpServer:
 
 
 def catalogue(names: Sequence[str] = TOOLS) -> list[dict[str, Any]]:
-    """Tools as a list has them."""
+    """Tools in the form of a list."""
     return [
         {"name": each, "description": f"does {each}", "inputSchema": {"type": "object"}} for each in names
     ]
@@ -85,7 +84,7 @@ exit 7
 
 
 class McpProject(Protocol):
-    """A project in which `run` starts a command by `sandwright run`."""
+    """A project in which `run` starts a command with `sandwright run`."""
 
     @property
     def root(self) -> Path:
@@ -96,10 +95,10 @@ class McpProject(Protocol):
 
 
 def serve_by_shell(project: McpProject) -> tuple[list[tuple[int, str]], list[str], int]:
-    """Call `delete` and `search` of a server that a shell is, in a project's sandbox.
+    """Call `delete` and `search` of a server in shell, in a project's sandbox.
 
-    Give what the client got (ids, and whether it is an error), the tools that the server was called for, and
-    the exit status.
+    Return the client's answers (ids, and whether each is an error), the tools that were called at the server,
+    and the exit status.
     """
     calls = [
         {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": name}}

@@ -1,7 +1,7 @@
 """A model on loopback that follows a script, so that real coding agents make real tool calls in tests.
 
-Which step is next follows from a request alone: a conversation that holds the results of two calls gets the
-third step, and one without tools, such as for a title, gets a word. The server records what it was sent.
+The next step follows from the request alone: a conversation with the results of two calls gets the third
+step, and one without tools, such as for a title, gets a word. The server records its requests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from support.modelwire import CHAT, GOOGLE, MESSAGES, RESPONSES, Answer, Documen
 
 @dataclass(frozen=True)
 class Write:
-    """Write a text to a file by the agent's own tool for that, or by its shell where it has none."""
+    """Write a text to a file with the agent's own tool for that, or with its shell if it has none."""
 
     path: str
     text: str
@@ -28,7 +28,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Run:
-    """Run a line of sh by the agent's tool for that."""
+    """Run a line of sh with the agent's tool for that."""
 
     line: str
 
@@ -42,12 +42,12 @@ TEXTS = ("content", "file_text", "contents")
 PATCHES = ("patchText",)
 LINES = ("command", "cmd")
 KEYS = ("x-api-key", "authorization", "x-goog-api-key")
-"""Names of tools and their arguments, as agents have them."""
+"""Names of tools and their arguments in the agents."""
 
 
 @dataclass
 class Model:
-    """A running server: its port, its script, and the requests that it was sent."""
+    """A running server: its port, its script, and its requests."""
 
     script: Sequence[Step]
     port: int = 0
@@ -60,13 +60,13 @@ class Model:
 
     @property
     def turns(self) -> list[Turn]:
-        """Requests that offer tools, as their formats read them."""
+        """Requests that offer tools, decoded from their formats."""
         found = [(format_of(path), body) for path, body in self.requests if body]
         return [turn for form, body in found if form and (turn := form.read(body)).tools]
 
     @property
     def results(self) -> list[str]:
-        """The results that the agent sent back, one per step: of its longest conversation."""
+        """The results that the agent sent back, one per step, in its longest conversation."""
         return max(([*turn.results] for turn in self.turns), key=len, default=[])
 
     def answer(self, turn: Turn) -> Answer:
@@ -79,7 +79,7 @@ class Model:
 
 
 def format_of(path: str) -> Format | None:
-    """The format of a request to a path; None where the path is none of a model's."""
+    """The format of a request to a path; None if no model has this path."""
     endings = {"/messages": MESSAGES, "/responses": RESPONSES, "/chat/completions": CHAT}
     plain = path.partition("?")[0]
     if plain.endswith((":generateContent", ":streamGenerateContent")):
@@ -88,7 +88,7 @@ def format_of(path: str) -> Format | None:
 
 
 def call(step: Step, tools: Sequence[Tool], number: int) -> Answer:
-    """The call that does a step. Raise LookupError, with the names of the tools, where none does."""
+    """The call that makes a step. Raise LookupError, with the names of the tools, if none does."""
     known = {tool.name: tool for tool in tools}
     for name in (*(WRITERS if isinstance(step, Write) else ()), *SHELLS):
         if name in known:
@@ -112,7 +112,7 @@ def _patch(step: Write) -> str:
 
 
 def _arguments(schema: Mapping[str, Any], step: Step) -> Mapping[str, Any]:
-    """All that a tool requires. What isn't known is filled by its type."""
+    """All required arguments of a tool. Unknown ones are filled by their type."""
     line = step.line if isinstance(step, Run) else f"cat > '{step.path}' <<'END'\n{step.text}END"
     properties, values = schema.get("properties", {}), dict[str, Any]()
     for name in properties:
@@ -130,7 +130,7 @@ def _arguments(schema: Mapping[str, Any], step: Step) -> Mapping[str, Any]:
 
 
 def filled(schema: Mapping[str, Any]) -> object:
-    """A value that a JSON Schema allows: as little as it requires."""
+    """A value that is valid for a JSON Schema, with only the required parts."""
     if "enum" in schema:
         return schema["enum"][0]
     properties = schema.get("properties", {})
@@ -196,7 +196,7 @@ class _Handler(QuietHandler):
 def scripted(
     *script: Step, address: tuple[str, int] = ("127.0.0.1", 0), tls: ssl.SSLContext | None = None
 ) -> Iterator[Model]:
-    """A model that has its agent do these steps, one call after the other."""
+    """A model that makes its agent do these steps, one call after the other."""
     model = Model(script)
     with listening(type("Handler", (_Handler,), {"model": model}), address, tls) as port:
         model.port = port

@@ -2,8 +2,8 @@
 
 Each format reads a request as a `Turn`, and writes an `Answer` as one document or as the events of a stream.
 The shapes are those of Anthropic (platform.claude.com/docs/en/api/messages-streaming), OpenAI
-(platform.openai.com/docs/api-reference) and Google (ai.google.dev/api/generate-content), without what no
-agent needs.
+(platform.openai.com/docs/api-reference) and Google (ai.google.dev/api/generate-content), without the parts
+that no agent needs.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 
 Document = dict[str, Any]
 Event = tuple[str, Document]
-"""The name of an event of a stream, empty where the format has none, and its data."""
+"""The name of an event of a stream, empty if the format has none, and its data."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool that an agent offers; without a schema it takes text as it is."""
+    """A tool of an agent; without a schema it takes plain text."""
 
     name: str
     schema: Mapping[str, Any] | None
@@ -29,7 +29,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Turn:
-    """A request: the tools that the agent offers, and the results of calls until now, oldest first.
+    """A request: the offered tools, and the results of calls until now, oldest first.
 
     `wanted` is the schema of the JSON that it wants for an answer, if any.
     """
@@ -41,14 +41,14 @@ class Turn:
 
 @dataclass(frozen=True)
 class Answer:
-    """The model's answer: text, or a call of `tool` with arguments, or with text where it has no schema."""
+    """The model's answer: text, or a call of `tool` with arguments, or with text if it has no schema."""
 
     text: str = ""
     tool: str = ""
     namespace: str = ""
     arguments: Mapping[str, Any] | str = ""
     number: int = 0
-    """Of the call in its conversation."""
+    """The number of the call in its conversation."""
 
     @property
     def identity(self) -> str:
@@ -61,7 +61,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Format:
-    """One format. `closing` is what its streams end with."""
+    """One format. `closing` is the end of its streams."""
 
     read: Callable[[Document], Turn]
     whole: Callable[[Answer, str], Document]

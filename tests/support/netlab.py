@@ -1,8 +1,8 @@
-"""Two network namespaces of a test's own: a machine, and the world that it reaches, with witnesses.
+"""Two network namespaces for a test: a machine, and the outside world, with witnesses.
 
-The machine's addresses and the world's look public, so that nothing of a proxy has to be loosened to reach
-them; some of the world's are private, and answer too, so that only a refusal keeps anybody from them. Nothing
-leads out of the two. A socket stays in the namespace it was made in: the servers are threads of the test.
+The machine's addresses and the world's look public, so that no rule of a proxy has to be loosened; some of
+the world's are private, and answer too, so that only a refusal prevents access. No route leads out of the
+two. A socket stays in the namespace in which it was made: the servers are threads of the test.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SETUP = {
 
 @dataclass
 class World:
-    """The outside network. `reached` are the addresses of ours that were connected to, one per connection."""
+    """The outside network. `reached` are our addresses with a connection, one entry per connection."""
 
     reached: list[str] = field(default_factory=list)
     names: dict[str, list[str]] = field(default_factory=dict)
@@ -63,14 +63,14 @@ class World:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """Be out there, to start a server, for the length of a `with`."""
+        """Enter the outside network, to start a server, for the length of a `with`."""
         assert self.namespace is not None
         with self.namespace.inside():
             yield
 
 
 class Namespace:
-    """A network namespace, open as long as this is."""
+    """A network namespace, open as long as this object."""
 
     def __init__(self) -> None:
         """Make one."""
@@ -82,7 +82,7 @@ class Namespace:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """Be in it: this thread, and what it starts."""
+        """Enter it with this thread, and with the programs that it starts."""
         before = _current()
         _check(_LIBC.setns(self.descriptor, _CLONE_NEWNET))
         try:
@@ -92,13 +92,13 @@ class Namespace:
             os.close(before)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         os.close(self.descriptor)
 
 
 @contextlib.contextmanager
 def lab(ports: Sequence[int] = PORTS) -> Iterator[World]:
-    """Be on the machine, with the world beside it, which serves HTTP at these ports."""
+    """Enter the machine; the world beside it serves HTTP at these ports."""
     machine, world = Namespace(), Namespace()
     with contextlib.ExitStack() as stack:
         stack.callback(machine.close)
@@ -120,7 +120,7 @@ def lab(ports: Sequence[int] = PORTS) -> Iterator[World]:
 
 @contextlib.contextmanager
 def listener(address: str, port: int = 0) -> Iterator[tuple[int, list[str]]]:
-    """A server in this namespace: its port, and who connected."""
+    """A server in this namespace: its port, and the addresses of its clients."""
     found = World()
     with _web(found, address, port) as port_:
         yield port_, found.reached
@@ -128,11 +128,11 @@ def listener(address: str, port: int = 0) -> Iterator[tuple[int, list[str]]]:
 
 @contextlib.contextmanager
 def _web(world: World, address: str, port: int) -> Iterator[int]:
-    """A web server that answers with the request it got."""
+    """A web server that echoes each request."""
 
     class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
-        timeout = 2  # seconds for a request: who speaks TLS waits for an answer, and may send no line break
+        timeout = 2  # seconds for a request: a TLS client waits for an answer, and may send no line break
 
         def setup(self) -> None:
             world.reached.append(self.request.getsockname()[0].removeprefix("::ffff:"))
@@ -153,7 +153,7 @@ def _web(world: World, address: str, port: int) -> Iterator[int]:
 
         def _bytes(self, size: int) -> None:
             self._head(size)
-            self.connection.settimeout(None)  # who reads slowly still reads
+            self.connection.settimeout(None)  # a slow reader still reads
             while size > 0:
                 self.wfile.write(_BLOCK[:size])
                 size -= len(_BLOCK)
@@ -165,7 +165,7 @@ def _web(world: World, address: str, port: int) -> Iterator[int]:
         daemon_threads = True
 
         def handle_error(self, *_: object) -> None:
-            """Clients that leave are no fault."""
+            """Clients that disconnect are no fault."""
 
     with Server((address, port), Handler) as server, _serving(server.serve_forever, server.shutdown):
         yield server.server_address[1]
@@ -173,8 +173,8 @@ def _web(world: World, address: str, port: int) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _names(world: World) -> Iterator[None]:
-    """A name server. `names` maps a name to its addresses; a list that holds `|` gives what is before
-    it once, and then what is behind it."""
+    """A name server. `names` maps a name to its addresses; a list with `|` gives the part before it once, and
+    then the part after it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind((NAMESERVER, 53))
 
@@ -234,7 +234,7 @@ def _serving(serve: Callable[[], None], stop: Callable[[], None]) -> Iterator[No
 
 @contextlib.contextmanager
 def placed_hosts_file(names: Mapping[str, str]) -> Iterator[Path]:
-    """A hosts file where squid can read it as another user."""
+    """A hosts file in a directory where squid can read it as another user."""
     with tempfile.TemporaryDirectory(prefix="sandwright-names-") as folder:
         Path(folder).chmod(0o755)
         path = Path(folder, "hosts")

@@ -105,7 +105,7 @@ TEXT = package_lock(ENTRIES, ["tool", "native-x64"])
 
 
 class NpmRegistry(QuietHandler):
-    """Serves packages; `offered` are those that there are, `asked` the paths of requests."""
+    """Serves packages; `offered` are the available ones, `asked` the paths of requests."""
 
     offered: list[Npm]
     asked: list[str]
@@ -148,7 +148,7 @@ class NpmWorld:
     def __init__(
         self, root: Path, port: int, registry: type[NpmRegistry], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """npm has no other registry, and no settings of this machine, for the length of a test."""
+        """npm uses no other registry, and no settings of this machine, for the length of a test."""
         self.world = World(root)
         self.registry = registry
         monkeypatch.setenv("npm_config_registry", f"http://127.0.0.1:{port}/")

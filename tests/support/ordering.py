@@ -2,7 +2,7 @@
 
 `pytest-xdist --dist worksteal` gives each worker one part of the list, and later takes from the longest part.
 A test that changes accounts waits until no other test runs a sandbox (`locks.accounts_change`). So one part
-begins with all of these, and the others begin with tests that start no sandbox.
+begins with all such tests, and the others begin with tests that start no sandbox.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Registries of several programs on loopback, those of others from their Go modules."""
+"""Registries of several programs on loopback; third-party ones from their Go modules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.registryserver import free_port, registry_server, wait_for
 
 @contextlib.contextmanager
 def registry_of(kind: str, directory: Path) -> Iterator[str]:
-    """One of distribution's two, CUE's ("referrers"), olareg or zot: where it listens."""
+    """One of distribution's two, CUE's ("referrers"), olareg or zot: its address."""
     if kind in ("referrers", "olareg", "zot"):
         with _other_registry(kind, directory) as host:
             yield host
@@ -26,7 +26,7 @@ def registry_of(kind: str, directory: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _other_registry(kind: str, directory: Path) -> Iterator[str]:
-    """A registry of another program than distribution's."""
+    """A registry other than distribution's."""
     port, log = free_port(), directory / "log"
     words: tuple[object, ...] = (f"127.0.0.1:{port}",)
     if kind == "olareg":

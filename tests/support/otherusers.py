@@ -1,4 +1,4 @@
-"""Functions that another user runs, in a process of its own."""
+"""Functions that another user runs, in a separate process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def as_nobody(ask: Callable[[], str]) -> str:
             os.setgroups([])
             os.setgid(NOBODY)
             os.setuid(NOBODY)
-            # A process that changed its user is closed to itself in /proc, as one that was started so is not.
+            # /proc of a process that changed its user is closed to itself, unlike that of one started by the
+            # user.
             ctypes.CDLL(None).prctl(_SET_DUMPABLE, 1, 0, 0, 0)
             os.write(write, ask().encode())
         except BaseException as fault:  # noqa: BLE001 - nothing above may run twice

@@ -30,7 +30,7 @@ DIRECTORIES = (
 
 @dataclass(frozen=True)
 class OuterHost:
-    """An engine that has the image, under a name of its own."""
+    """An engine with the image, under a separate name."""
 
     engine: enginehosts.EngineHost
     image: str
@@ -77,7 +77,7 @@ def _owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def unpacked_root(folder: Path) -> Path:
-    """A root of busybox for the sandboxes, with the files that an engine's lie over."""
+    """A root of busybox for the sandboxes, with the paths that an engine's files cover."""
     folder.mkdir()
     with tarfile.open(fileobj=io.BytesIO(enginehosts.archive())) as tar:
         tar.extraction_filter = getattr(tarfile, "tar_filter", None)  # Debian 12's Python 3.11.2 has none

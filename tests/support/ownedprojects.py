@@ -1,4 +1,4 @@
-"""Projects whose commands run as an account of their own, for the tests of that."""
+"""Projects whose commands run as their own account, for the tests of that."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Project:
             return plan_account(self.account, SharedTrees(self.root, (), os.geteuid())).execute()
 
     def rendered(self, text: str = POLICY) -> Path:
-        """Render a policy, and give its launcher."""
+        """Render a policy, and return its launcher."""
         directory = Path(tempfile.mkdtemp(dir=self.home.parent)) / "out"
         return launcher_of(text, "user", directory, project=self.root, environ=self.environ)
 
@@ -109,7 +109,7 @@ def planted(base: Path) -> Project:
 
 
 def digests(launcher: Path) -> None:
-    """Let a launcher take what lies beside it for what was rendered."""
+    """Let a launcher accept the files beside it as the rendered ones."""
     file = launcher.with_name("launch.plan")
     plan = parse_plan(file.read_bytes())
     found = tuple(

@@ -1,6 +1,6 @@
-"""System calls that are refused, and such that are not, for tests of what is told of them.
+"""System calls that are denied, and others, for tests of their reports.
 
-They are written down here, and not taken from the renderer.
+They are listed here, and not taken from the renderer.
 """
 
 from __future__ import annotations
@@ -91,14 +91,14 @@ SAFE = [
     "madvise",
     "getrandom",
 ]
-"""Allowed; they fail of themselves, or do no harm."""
+"""Allowed; they fail by themselves, or do no harm."""
 
 NO_CALLS = ["clone3", "cachestat"]
-"""ENOSYS, by which a filter says that there is no such call."""
+"""ENOSYS, with which a filter reports that there is no such call."""
 
 
 def numbers(names: Sequence[str]) -> list[str]:
-    """Of those that this processor has."""
+    """The numbers of the calls that this processor has."""
     column = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
     with data_path("seccomp", "syscalls.csv").open(encoding="utf-8") as file:
         known = {row["name"]: row[column] for row in csv.DictReader(each for each in file if each[0] != "#")}
@@ -114,13 +114,13 @@ def arguments() -> list[str]:
 
 
 def build(program: Path) -> None:
-    """The program that makes calls: static, so that it runs on any root."""
+    """The program that makes the calls: static, so that it runs on any root."""
     source = Path(__file__).with_name("plantedcalls.c")
     process.run("cc", "-O1", "-static", "-Wall", "-Werror", "-o", str(program), str(source), timeout=120)
 
 
 def check(file: Path) -> int:
-    """Check a launcher's record: each planted call once, with the policy's EPERM, and no other. Give their
+    """Check a launcher's record: each planted call once, with the policy's EPERM, and no other. Return their
     number."""
     *told, last = map(decode_event, file.read_bytes().splitlines())
     found = [(each.what, each.count) for each in told if isinstance(each, RunDenied)]

@@ -1,4 +1,4 @@
-"""Podman with a store of its own, which knows nothing but small images of busybox, for Pods of tests."""
+"""Podman with a separate store, which has only small images of busybox, for Pods of tests."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from sandwright.host import collect_host
 from sandwright.watchdog import end_all
 
 INFRA = "localhost/sandwright-infra:1"
-"""The image of a Pod's first process, for Podman; its own is built of a program that Debian's package
-lacks."""
+"""The image of a Pod's first process, for Podman; its own needs a program that Debian's package lacks."""
 
 _WAIT = "trap 'exit 0' TERM; sleep 600 & wait"
 
@@ -62,7 +61,7 @@ class PodmanStore:
 
 @contextlib.contextmanager
 def podman_store() -> Iterator[PodmanStore]:
-    """A store that is empty but for what holds Pods together; it goes with all that runs in it."""
+    """A store with only the image that holds Pods together; it is removed with everything that runs in it."""
     with tempfile.TemporaryDirectory(prefix="sandwright-", dir="/tmp", ignore_cleanup_errors=True) as name:
         store = PodmanStore(Path(name))
         for each in ("home", "xdg"):
@@ -84,7 +83,7 @@ def podman_store() -> Iterator[PodmanStore]:
 
 
 def busybox_layer(files: dict[str, bytes]) -> bytes:
-    """The content of an image: busybox under all of its names, places to mount on, and the files."""
+    """The content of an image: busybox under all of its names, mount points, and the files."""
     content = Path(process.which("busybox")).read_bytes()
     names = process.run("busybox", "--list").text.split()
     layer = io.BytesIO()

@@ -20,7 +20,8 @@ REQUEST = b"GET / HTTP/1.0\r\n\r\n"
 
 @dataclass(frozen=True)
 class PortsPlace:
-    """A place to start sandboxes. `launch` gives the launcher of a policy, by its section `network`."""
+    """An environment to start sandboxes. `launch` gives the launcher of a policy, from its section
+    `network`."""
 
     launch: Callable[[str], Path]
     environment: Mapping[str, str]
@@ -32,7 +33,7 @@ class PortsPlace:
 
     @contextlib.contextmanager
     def running(self, network: str, script: str) -> Iterator[subprocess.Popen[bytes]]:
-        """A script of busybox's shell inside, up to the first line that it says."""
+        """A script of busybox's shell inside, up to its first line of output."""
         with subprocess.Popen(
             self._words(network, f"echo up; {script}"), env=self.environment, cwd=self.directory,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, user=self.user, group=self.user,
@@ -46,7 +47,7 @@ class PortsPlace:
                 running.wait(WAIT)
 
     def run(self, network: str, script: str) -> subprocess.CompletedProcess[str]:
-        """The same, to its end."""
+        """The same script, to its end."""
         return subprocess.run(
             self._words(network, script), env=self.environment, cwd=self.directory, text=True, check=False,
             stdin=subprocess.DEVNULL, capture_output=True, timeout=2 * WAIT, user=self.user, group=self.user,
@@ -54,7 +55,7 @@ class PortsPlace:
 
 
 def free_port() -> int:
-    """A port that nobody listens on, below those that the kernel gives to other sockets (ip(7))."""
+    """An unused port, below those that the kernel gives to other sockets (ip(7))."""
     for port in random.sample(range(16384, 32768), 100):
         with socket.socket(socket.AF_INET6) as any_, contextlib.suppress(OSError):
             any_.bind(("::", port))
@@ -63,7 +64,7 @@ def free_port() -> int:
 
 
 def ask(address: str, port: int, sent: bytes = REQUEST) -> bytes:
-    """The answer of a server; empty if there is none, or if it breaks off before it answers."""
+    """The answer of a server; empty if there is none, or if it breaks off first."""
     said = b""
     with contextlib.suppress(OSError), socket.create_connection((address, port), timeout=WAIT) as end:
         end.sendall(sent)
@@ -74,27 +75,27 @@ def ask(address: str, port: int, sent: bytes = REQUEST) -> bytes:
 
 
 def other_address() -> str:
-    """An address of this machine that is not its loopback's; empty where it has none."""
+    """An address of this machine other than its loopback's; empty if it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         with contextlib.suppress(OSError):
-            asking.connect(("192.0.2.1", 9))  # nothing is sent
+            asking.connect(("192.0.2.1", 9))  # no packet is sent
         address: str = asking.getsockname()[0]
         return "" if address.startswith(("127.", "0.")) else address
 
 
 def busybox_server(port: int) -> str:
-    """Words of a shell that start a server which answers 404 to everything."""
+    """Words of a shell that start a server, which answers everything with 404."""
     return f"busybox httpd -f -p 127.0.0.1:{port} -h / & "
 
 
 def busybox_client(port: int) -> str:
-    """Words of a shell that say what a server of the host says."""
+    """Words of a shell that print the output of a server on the host."""
     return f"echo word | busybox nc -w 20 127.0.0.1 {port}; "
 
 
 @contextlib.contextmanager
 def host_server(said: bytes) -> Iterator[tuple[int, list[bytes]]]:
-    """A server on the host's loopback: its port, and what it was told. It says `said` to everybody."""
+    """A server on the host's loopback: its port, and its requests. It sends `said` to every client."""
     told: list[bytes] = []
 
     def serve() -> None:
@@ -133,11 +134,11 @@ def only_the_listed_is_reached(place: PortsPlace) -> None:
         other = other_address()
         assert not other or ask(other, listed) == b""
     with socket.create_server(("127.0.0.1", listed)):
-        pass  # nobody has it any more
+        pass  # no process has it any more
 
 
 def only_the_listed_of_the_host_is_reached(place: PortsPlace) -> None:
-    """A server on the host is reached inside on its port, at once, and no other port of the host's is."""
+    """A server on the host is reached inside on its port, at once, and no other port of the host is."""
     with host_server(b"listed\n") as (listed, told), host_server(b"unlisted\n") as (unlisted, others):
         found = place.run(
             f"mode: none, localhost: [{listed}]",

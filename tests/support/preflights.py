@@ -1,7 +1,7 @@
 """One preflight of each method for all projects of a run: a trial sandbox takes a third of a first start.
 
-The product compares the host with what a stored finding depends on, and starts another trial where it
-differs. So a test with another bubblewrap or another setting of the kernel gets a finding for these.
+The product compares the host with the inputs of a stored finding, and starts another trial if they differ. So
+a test with another bubblewrap or another setting of the kernel gets a finding for these.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def start(stack: contextlib.ExitStack) -> None:
 
 
 def seed(home: Path) -> None:
-    """Give a home without a cache the shared findings."""
+    """Copy the shared findings into a home without a cache."""
     found = list(Path(os.environ[FOLDER]).glob(FINDINGS))
     if not found or os.path.lexists(home / ".cache") or home.stat().st_uid != os.geteuid():
         return
@@ -39,7 +39,7 @@ def seed(home: Path) -> None:
 
 
 def share(home: Path) -> None:
-    """Share the findings in a home, unless the run has some of these methods already."""
+    """Share the findings in a home, unless the run already has some of these methods."""
     for file in (home / CACHE).glob(FINDINGS):
         shared = Path(os.environ[FOLDER], file.name)
         if not shared.exists():

@@ -1,4 +1,4 @@
-"""The processes that one has started, as the kernel has them (proc_pid_task_children(5))."""
+"""The processes that one has started, from the kernel (proc_pid_task_children(5))."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def children(pid: int) -> list[int]:
-    """Of all its threads; none when it is gone."""
+    """The children of all its threads; none if it is gone."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -20,14 +20,14 @@ def children(pid: int) -> list[int]:
 
 
 def below(pid: int) -> Iterator[int]:
-    """Its children, and theirs."""
+    """Its children, and their children."""
     for child in children(pid):
         yield child
         yield from below(child)
 
 
 def is_there(pid: int) -> bool:
-    """A zombie isn't: it is waited for by whoever has it."""
+    """Whether it runs. A zombie doesn't: its parent waits for it."""
     try:
         words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -36,8 +36,7 @@ def is_there(pid: int) -> bool:
 
 
 def shown(pids: Iterable[int]) -> list[str]:
-    """Descriptions of processes, with the function of the kernel they wait in: for messages of failed
-    tests."""
+    """Descriptions of processes, with their waiting function in the kernel: for messages of failed tests."""
     found = []
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -49,7 +48,7 @@ def shown(pids: Iterable[int]) -> list[str]:
 
 @contextlib.contextmanager
 def held_up(pid: int, seconds: float = 0.3) -> Iterator[None]:
-    """Stop a process, and let it go on after some seconds."""
+    """Stop a process, and continue it after some seconds."""
     os.kill(pid, signal.SIGSTOP)
     going_on = threading.Timer(seconds, os.kill, (pid, signal.SIGCONT))
     going_on.start()
@@ -60,7 +59,7 @@ def held_up(pid: int, seconds: float = 0.3) -> Iterator[None]:
 
 
 def program(pid: int) -> str:
-    """The name of the file that it runs; empty when it is gone, or closed to us."""
+    """The name of the file that it runs; empty if it is gone, or closed to us."""
     try:
         return Path(f"/proc/{pid}/exe").readlink().name
     except OSError:
@@ -68,7 +67,7 @@ def program(pid: int) -> str:
 
 
 def command_lines() -> dict[int, bytes]:
-    """The words of every process but this one, a NUL behind each; processes may end meanwhile."""
+    """The arguments of every process except this one, a NUL after each; processes may end meanwhile."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -78,13 +77,13 @@ def command_lines() -> dict[int, bytes]:
 
 
 def naming(mark: str | bytes) -> dict[int, bytes]:
-    """The processes with `mark` among their words."""
+    """The processes with `mark` among their arguments."""
     sought = mark.encode() if isinstance(mark, str) else mark
     return {pid: words for pid, words in command_lines().items() if sought in words}
 
 
 def who_has_open(file: Path) -> list[Path]:
-    """The descriptors of all processes (`/proc/PID/fd/N`) that are of a file; processes may end meanwhile."""
+    """The descriptors of a file in all processes (`/proc/PID/fd/N`); processes may end meanwhile."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

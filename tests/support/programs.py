@@ -1,4 +1,4 @@
-"""The programs that ship built."""
+"""The shipped binaries."""
 
 from __future__ import annotations
 

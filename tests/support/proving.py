@@ -1,5 +1,5 @@
-"""Support for tests of proofs: a policy in a project of its own, proved, and its results that are not
-green."""
+"""Support for tests of proofs: a policy in a separate project, its proof, and the results that do not
+pass."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sandwright.verify.verdict import Verdict
 from support.weakening import launcher, plan
 
 Prove = Callable[..., dict[str, str]]
-"""Proves a method with a policy's text, weakened or not; gives the evidence of each probe that is red."""
+"""Proves a method with a policy's text, weakened or not; returns the evidence of each failing probe."""
 
 
 def resolver(text: str, project: Path) -> Resolve:
-    """Resolves a policy that lies in a project, with settings of a run more."""
+    """Resolves a policy in a project, with additional settings of a run."""
     project.mkdir(exist_ok=True)
     (project / "sandbox.yaml").write_text(text)
 
@@ -41,11 +41,11 @@ def resolver(text: str, project: Path) -> Resolve:
 
 
 def red(method: str, text: str, project: Path, weaken: Weaken | None, *, runs: bool) -> dict[str, str]:
-    """The probes that are not green, with their evidence; there must be many that are.
+    """The probes that do not pass, with their evidence; many others must pass.
 
-    Links in Git directories, which some methods cannot prevent, have tests of their own.
+    Links in Git directories, which some methods cannot prevent, have separate tests.
     """
-    secrets = runs and weaken is None  # what is taken away for those has tests of its own
+    secrets = runs and weaken is None  # weakenings of those have separate tests
     without = None if weaken is None else unwatched(weaken)
     proof = prove(resolver(text, project), method, weaken=without, runs=runs, secrets=secrets)
     assert sum(each.verdict is Verdict.PASS for each in proof.outcomes) > 50
@@ -57,7 +57,7 @@ def red(method: str, text: str, project: Path, weaken: Weaken | None, *, runs: b
 
 
 def unwatched(weaken: Weaken, *, walled: bool = False) -> Weaken:
-    """Weakened launchers that don't compare the mounts: otherwise they would start nothing.
+    """Weakened launchers that don't compare the mounts: otherwise they would start no command.
 
     `walled`: the second wall stays.
     """

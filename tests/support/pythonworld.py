@@ -35,7 +35,7 @@ class PythonWorld:
     """A small world with Python in its packages, and an index of wheels for pip."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """pip has no other index, and no settings of this machine, for the length of a test."""
+        """pip uses no other index, and no settings of this machine, for the length of a test."""
         self.world = World(root)
         self.index = root / "index"
         monkeypatch.setenv("PIP_NO_INDEX", "1")

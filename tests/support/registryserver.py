@@ -20,14 +20,14 @@ from sandwright.registry.credentials import Credential
 
 LOGIN = ("writer", "secret of writer")
 HASHED = "$2b$05$U1tjxDO8Oe7Jee/NOLOMLeDtNWcnhhD78/vXymsBQ1jKoh6eUFOae"
-"""The password of `LOGIN` by bcrypt, the only kind that the registry takes."""
+"""The password of `LOGIN` in bcrypt, the only kind that the registry accepts."""
 
 STARTS_WITHIN = 20.0
 
 
 @dataclass(frozen=True)
 class Tls:
-    """A certificate for `localhost` and 127.0.0.1, its key, and the authority that signed it.
+    """A certificate for `localhost` and 127.0.0.1, its key, and its authority.
 
     A server with `of_clients` asks each client for a certificate of this authority, as this one.
     """
@@ -40,14 +40,14 @@ class Tls:
 
 @dataclass(frozen=True)
 class Server:
-    """A registry that runs. `host` is as references write it; `storage` is where it keeps what it has."""
+    """A running registry. `host` is its form in references; `storage` is its directory of content."""
 
     host: str
     storage: Path
     log: Path
 
     def copy(self, repository: str, other: str) -> None:
-        """Have a repository under another name, too: it keeps them as directories of links to blobs."""
+        """Copy a repository to another name: it consists of directories with links to blobs."""
         repositories = self.storage / "docker/registry/v2/repositories"
         shutil.copytree(repositories / repository, repositories / other)
 
@@ -66,7 +66,7 @@ def registry_server(
     address: str = "127.0.0.1",
     program: Path | str = "docker-registry",
 ) -> Iterator[Server]:
-    """Run one for the length of a `with`, its files in `directory`; with `login`, for `LOGIN` alone.
+    """Run a registry for the length of a `with`, its files in `directory`; with `login`, for `LOGIN` alone.
 
     It listens on `address`; with `tls` on the loopback's, whose name the certificate has.
     """
@@ -126,7 +126,7 @@ def free_port() -> int:
 
 
 def wait_for(listens: str, port: int, log: Path, *, tls: Tls | None = None) -> None:
-    """Wait until a server answers. Raise AssertionError with its log when it does not."""
+    """Wait until a server answers. Raise AssertionError with its log if it does not."""
     address = f"https://localhost:{port}/" if tls else f"http://{listens}:{port}/"
     context = ssl.create_default_context(cafile=str(tls.authority)) if tls else None
     if tls and context:

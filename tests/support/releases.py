@@ -1,4 +1,4 @@
-"""Small images that are built, with a smoke run that is said to have passed: what releases are made of."""
+"""Small built images with an invented, successful smoke run: the material of releases."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def report_of(built: Mapping[str, BuiltImage], *, runtime: str = "runc") -> Imag
 
 
 def matrix_of(built: Mapping[str, BuiltImage], name: str, platform: str = "linux/amd64") -> Matrix:
-    """A matrix by which a method was proved on an image."""
+    """A matrix with a proof of a method on an image."""
     digest = built[name].images[platform].manifest.digest
     outcome = {"probe": "read-only", "method": "oci", "verdict": "pass", "evidence": "EROFS"}
     return Matrix(name, platform, digest, "schema: 1\n", (outcome,))
@@ -104,7 +104,8 @@ def new_key(directory: Path, name: str = "key", *, kind: str = "ed25519") -> Sig
 def made_again(
     release: Release, reference: Reference, folder: Path, close: Callable[[], None]
 ) -> list[ProbeFinding]:
-    """Publish a release, close the sources of its packages, and check it with what its package store has."""
+    """Publish a release, close the sources of its packages, and check it with the content of its package
+    store."""
     key = new_key(folder / "key")
     with open_repository(reference, RegistrySettings(), push=True) as repository:
         publish(repository, make_plan(repository, release, key.verifier, ["1"]), key)

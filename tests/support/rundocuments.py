@@ -11,7 +11,7 @@ from sandwright.launcher.run_document import RunDocument, run_document_bytes
 
 
 def launching(launcher: Path | str, document: RunDocument) -> str:
-    """A program that becomes a launcher with a document; beside the launcher's directory."""
+    """A program that becomes a launcher with a document, which lies beside the launcher's directory."""
     content = run_document_bytes(document)
     folder = Path(launcher).parent.parent
     name = f"run-{abs(hash((str(launcher), content)))}"
@@ -26,12 +26,12 @@ def launching(launcher: Path | str, document: RunDocument) -> str:
 
 
 def proxied(running: Proxy) -> RunDocument:
-    """The way to a proxy."""
+    """The address and settings of a proxy."""
     return RunDocument(egress=str(running.directory))
 
 
 def bridged(running: Bridge | None) -> RunDocument:
-    """The way to a bridge, or none."""
+    """The socket of a bridge, or none."""
     if running is None:
         return RunDocument()
     return RunDocument(shims=str(running.public), channel=running.channel)

@@ -1,6 +1,6 @@
 """The allowed fields of config.json, as JSON Schema: those of the runtime-spec that our bundles use.
 
-Written from the specification's text; nothing else is let through, so that a misspelt field is found.
+Written from the specification's text; other fields are refused, so that a misspelt one is found.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def built(
 ) -> Path:
     """The harness, or another program of parts of the launcher, compiled once for all workers of a run.
 
-    Skip where the compiler has no sanitizers.
+    Skip if the compiler has no sanitizers.
     """
     if main == HARNESS:
         flags = (*flags, "-Dfree=free_held")

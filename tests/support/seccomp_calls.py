@@ -16,10 +16,10 @@ SMALL = tuple(range(64))
 
 
 def calls(*filters: SeccompFilter, arch: Architecture) -> Iterator[SeccompCall]:
-    """Every number of every ABI; where rules look at arguments, one of each class, with and without upper
+    """Every number of every ABI; if rules compare arguments, one value of each class, with and without upper
     halves.
 
-    Two values of an argument are of one class when no comparison of any rule for the call tells them apart.
+    Two values of an argument are in one class if no comparison of any rule for the call distinguishes them.
     """
     for abi in RUNS[arch]:
         for number in NUMBERS if abi is Abi.X32 else (*NUMBERS, MINUS_ONE):
@@ -29,7 +29,7 @@ def calls(*filters: SeccompFilter, arch: Architecture) -> Iterator[SeccompCall]:
 
 
 def as_seen(call: SeccompCall) -> SystemCall:
-    """The call as the kernel shows it to a filter."""
+    """The call in the form that the kernel gives to a filter."""
     number = call.number | (X32_BIT if call.abi is Abi.X32 else 0)
     return SystemCall(number, call.abi.audit, call.arguments)
 

@@ -1,5 +1,4 @@
-"""Starts containers of this machine's own programs under a seccomp profile, with every engine that is
-here."""
+"""Starts containers of this machine's own programs under a seccomp profile, with every installed engine."""
 
 from __future__ import annotations
 
@@ -22,12 +21,12 @@ Json = dict[str, Any]
 
 
 def name() -> str:
-    """A name of our own for a container or an image."""
+    """A name with our prefix for a container or an image."""
     return f"sandwright-seccomp-{uuid.uuid4().hex[:12]}"
 
 
 def empty_root(root: Path) -> Path:
-    """A root directory that holds nothing: this machine's /usr is mounted into it."""
+    """An empty root directory, into which this machine's /usr is mounted."""
     for directory in DIRECTORIES:
         (root / directory).mkdir(parents=True)
     (root / "tmp").chmod(0o1777)
@@ -120,21 +119,22 @@ def run_bundle(
     uid: int = 0,
     caps: Sequence[str] = (),
 ) -> process.Result:
-    """Run a command in a bundle made below `place` with a runtime given as its command line so far."""
+    """Run a command in a bundle below `place` with a runtime, which is given as the start of its command
+    line."""
     bundle = place / name()
     empty_root(bundle / "root")
     config = runtime_config(command, seccomp, files, uid=uid, caps=caps)
     (bundle / "config.json").write_text(json.dumps(config), encoding="utf-8")
     label = bundle.name
     try:
-        # runsc would give /dev/null away
+        # runsc would change the owner of /dev/null
         return process.run(*runtime, "run", "--bundle", bundle, label, timeout=120, check=False, stdin=b"")
     finally:
         process.run(*runtime, "delete", "--force", label, timeout=60, check=False)
 
 
 def runtime_command(runtime: str, state: Path) -> list[str]:
-    """The command of a runtime here. crun refuses hybrid cgroups, so the second hierarchy is hidden from
+    """The command line of a runtime. crun refuses hybrid cgroups, so the second hierarchy is hidden from
     it."""
     command = [runtime, "--root", str(state)]
     if runtime == "crun" and os.path.ismount("/sys/fs/cgroup/unified"):

@@ -1,8 +1,7 @@
-"""Asks the kernel itself what a filter answers, without letting any of the calls happen.
+"""Gets a filter's answers from the kernel itself, without executing any of the calls.
 
 A process loads the filter with its answers changed into errors and behind a test of the sixth argument, so
-that its own calls pass and the calls that are tried come back with an error that says what the filter would
-have done.
+that its own calls pass and the tried calls return an error that represents the filter's answer.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _KINDS = {
     ActionKind.LOG: 3003,
     ActionKind.TRAP: 3004,
 }
-"""Errors that stand for other actions; no filter answers with these."""
+"""Errors that represent other actions; no filter answers with these."""
 
 _SCRIPT = r"""
 import ctypes, json, mmap, struct, sys
@@ -63,7 +62,7 @@ def ask_kernel(program: Sequence[Instruction], calls: Sequence[tuple[int, tuple[
 
 
 def run_filters(filters: Sequence[bytes], calls: Sequence[tuple[int, tuple[int, ...]]]) -> list[int]:
-    """The errors of calls under filters that answer nothing but errors to them."""
+    """The errors of calls under filters that answer them with errors only."""
     payload = struct.pack("<I", len(filters))
     payload += b"".join(struct.pack("<I", len(code)) + code for code in filters)
     payload += b"".join(struct.pack("<I6Q", number, *arguments) for number, arguments in calls)
@@ -75,7 +74,7 @@ def run_filters(filters: Sequence[bytes], calls: Sequence[tuple[int, tuple[int, 
 
 
 def guarded(program: Sequence[Instruction], magic: int) -> bytes:
-    """A filter that is asked only about calls with `magic` in the sixth argument, and answers with errors."""
+    """A filter that applies only to calls with `magic` in the sixth argument, and answers with errors."""
     head = [
         Instruction(_LOAD, 0, 0, _ARGUMENT_5),
         Instruction(_EQUAL, 1, 0, magic),
@@ -101,5 +100,5 @@ def _action(error: int) -> Action:
 
 
 def machine() -> str:
-    """This machine's architecture as profiles name it."""
+    """This machine's architecture by its name in profiles."""
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())

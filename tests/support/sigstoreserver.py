@@ -1,7 +1,7 @@
 """A stand-in for Sigstore on loopback: an authority for certificates, its log, and a log of signatures.
 
-Certificates and entries are what sigstore's own library checks: RFC 6962 for the authority's log, a tree of
-one leaf for each signature. Whoever has a token of ours gets a certificate.
+sigstore's own library can check its certificates and entries: RFC 6962 for the authority's log, a tree of one
+leaf for each signature. A client with a token of ours gets a certificate.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SECRET = "a secret of the login that is longer than 32 bytes"
 
 
 def token(subject: str, *, seconds: int = 3600, issuer: str = ISSUER) -> str:
-    """An identity token, as a login gives it."""
+    """An identity token, like one from a login."""
     now = int(time.time())
     claims = {"iss": issuer, "aud": "sigstore", "sub": subject, "iat": now - 60, "exp": now + seconds}
     return jwt.encode(claims, _SECRET, algorithm="HS256")
@@ -57,7 +57,7 @@ def _b64(raw: bytes) -> str:
 
 @dataclass
 class Sigstore:
-    """A server that runs. `refuses` makes it say no to a certificate or an entry, by a part of the path."""
+    """A running server. `refuses` makes it refuse a certificate or an entry, by a part of the path."""
 
     url: str
     authority_key: ec.EllipticCurvePrivateKey
@@ -69,7 +69,7 @@ class Sigstore:
     def certificate(
         self, request: x509.CertificateSigningRequest, claims: dict[str, Any]
     ) -> x509.Certificate:
-        """A certificate of ten minutes for the subject of a token, with the time at which the log took it."""
+        """A certificate of ten minutes for the subject of a token, with the time of its log entry."""
         now = datetime.now(UTC)
         builder = (
             x509.CertificateBuilder()
@@ -92,7 +92,7 @@ class Sigstore:
         for oid, value in zip(_ISSUER_OIDS, (claims["iss"].encode(), _utf8(claims["iss"])), strict=True):
             issuer = x509.UnrecognizedExtension(x509.ObjectIdentifier(oid), value)
             builder = builder.add_extension(issuer, critical=False)
-        # What is logged is the certificate without the log's own answer, over which it signs (RFC 6962, 3.2).
+        # The logged form is the certificate without the log's own answer, which signs it (RFC 6962, 3.2).
         bare = builder.sign(self.authority_key, hashes.SHA256())
         answer = x509.UnrecognizedExtension(_SCT_OID, self._logged(bare))
         return builder.add_extension(answer, critical=False).sign(self.authority_key, hashes.SHA256())
@@ -205,7 +205,7 @@ class _Handler(QuietHandler):
     sigstore: Sigstore
 
     def do_POST(self) -> None:
-        """Give a certificate, or take an entry."""
+        """Issue a certificate, or accept an entry."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.sigstore.refuses and self.sigstore.refuses in self.path:
             self._reply(403, {"message": "no"})

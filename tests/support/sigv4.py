@@ -1,6 +1,6 @@
-"""AWS Signature Version 4 in Python: of clients that sign, and of an upstream that verifies what arrived.
+"""AWS Signature Version 4 in Python: for clients that sign, and for an upstream that verifies requests.
 
-From AWS's description ("Create a signed AWS API request"), apart from the proxy's own in Lua.
+Written from AWS's description ("Create a signed AWS API request"), independently of the proxy's own in Lua.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HOST = f"{API}:{PORT}"
 
 @dataclass(frozen=True)
 class Key:
-    """A key of AWS; `token` is empty for one that lasts."""
+    """A key of AWS; `token` is empty for a permanent one."""
 
     name: str
     secret: str
@@ -37,7 +37,7 @@ def now(**offset: float) -> str:
 
 @dataclass(frozen=True)
 class Signed:
-    """The signed request, in the words of AWS's description."""
+    """The signed request, in the terms of AWS's description."""
 
     method: str = "GET"
     path: str = "/bucket/name"
@@ -92,7 +92,7 @@ class Signed:
 
 
 def verified(arrived: Arrived, key: Key) -> bool:
-    """Whether AWS would accept what arrived from this key."""
+    """Whether AWS would accept a request from this key."""
     [given] = arrived.header("authorization")
     found = re.search("/([^/]+)/aws4_request, SignedHeaders=([^,]+)", given)
     assert found is not None

@@ -53,7 +53,7 @@ class SmallImage:
     platform: str
 
     def subject(self, directory: Path, **changes: Any) -> StartableImage:
-        """A subject over this root; `changes` are made to the runtime configuration, by dotted path."""
+        """A subject over this root; `changes` to the runtime configuration have dotted paths as keys."""
         config = runtime_config(self.rootfs)
         for path, value in changes.items():
             at = config
@@ -79,7 +79,7 @@ class SmallImage:
         return GuestExpectation(**{**plain, **changes})
 
     def write_layout(self, directory: Path) -> str:
-        """Write it as an OCI image layout, by hand; give the digest of its manifest."""
+        """Write it as an OCI image layout, by hand; return the digest of its manifest."""
         blobs = directory / "blobs" / "sha256"
         blobs.mkdir(parents=True)
 
@@ -134,7 +134,7 @@ def make_small_image(directory: Path) -> SmallImage:
         _copy(file, rootfs)
     process.run(
         PYTHON, "-m", "compileall", "-q", rootfs / "usr/lib", env={}
-    )  # or every start compiles it all
+    )  # otherwise every start compiles all of it
     (rootfs / "usr/bin/python3").unlink(missing_ok=True)
     (rootfs / "usr/bin/python3").symlink_to(Path(found["executable"]).name)
     (rootfs / "etc/passwd").write_text(f"root:x:0:0::/:/\ntester:x:{UID}:{GID}::/:/\n")
@@ -143,7 +143,7 @@ def make_small_image(directory: Path) -> SmallImage:
 
 
 def runtime_config(rootfs: Path) -> dict[str, Any]:
-    """A configuration written down here, not taken from the code under test."""
+    """A configuration written by hand, not taken from the code under test."""
     return {
         "ociVersion": "1.0.2",
         "process": {

@@ -1,4 +1,4 @@
-"""A catalogue of small images with locks, a mirror and a cache, all in a directory of the test's own."""
+"""A catalogue of small images with locks, a mirror and a cache, all in a directory of the test."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class World:
         return lock
 
     def packages(self, *, version: str = "1.0", payload: bytes = b"") -> dict[str, list[LockedPackage]]:
-        """The packages of the small base, put on the mirror."""
+        """The packages of the small base, offered on the mirror."""
         offered = {}
         for architecture in MACHINES:
             files = self.offer(
@@ -165,7 +165,7 @@ class World:
         return load_catalogue(self.images)
 
     def build(self, *names: str, relock: Any = None, **more: Any) -> dict[str, BuiltImage]:
-        """Build, and give the results by name. `notes` of this world are what was noted."""
+        """Build, and return the results by name. `notes` of this world are the build's notes."""
         supply = Fetcher(self.cache, self.mirrors, relock)
         output = more.pop("output", self.output)
         built = build_images(
@@ -211,7 +211,7 @@ def uncompressed(raw: bytes) -> bytes:
 
 
 def contents(layout: Path, manifest: str) -> dict[str, Member]:
-    """The tree that an image's layers make: path → its last entry. Each layer's diff_id is checked."""
+    """The tree of an image's layers: path → its last entry. Each layer's diff_id is checked."""
     described = document(layout, manifest)
     config = document(layout, described["config"]["digest"])
     tree: dict[str, Member] = {}

@@ -2,7 +2,7 @@
 
 `COMMAND` and words are an argv that does what `python -P -c 'from sandwright.cli import main; main()'` does.
 `programs(DIRECTORY)` puts `sandwright` and `invoke` there. `interpreter(FILE)` stands in for Python in the
-first line of `sandwright-interpreter`. Each hands its words, environment, directory and open files to a
+first line of `sandwright-interpreter`. Each passes its words, environment, directory and open files to a
 server of this run, a process that waits with everything imported. That forks a child, in which nothing of
 ours has run yet, like in a program that was just started, but what reads our installed files. The child
 differs from one in this: it has the server's parent, user, limits and signals, not the caller's. Tests of
@@ -45,9 +45,9 @@ from support import interpreters
 TESTS = Path(__file__).parents[1]
 PROGRAMS = ("sandwright", "invoke")
 SOCKET = os.environ.setdefault("TESTS_STANDBY", f"{tempfile.gettempdir()}/test-standby-{uuid.uuid4().hex}")
-"""Its workers inherit a run's, and this module is imported before the run begins."""
+"""The workers of a run inherit it, and this module is imported before the run begins."""
 FLAGS = {"sandwright": ("-P",), "sandwright-interpreter": ("-E", "-P"), "invoke": ()}
-"""Python's options for each program, which has a server: ours looks at `sys.flags`."""
+"""Python's options for each program with a server: our code reads `sys.flags`."""
 CLIENT = (interpreters.INSIDE, "-ISs", str(Path(__file__).with_name("standby_client.py")))
 COMMAND = (*CLIENT, f"{SOCKET}-sandwright", "sandwright")
 IMPORTED = (
@@ -88,7 +88,7 @@ def start(stack: contextlib.ExitStack) -> None:
 
 
 def programs(directory: Path) -> Path:
-    """Put programs into a directory, and give it."""
+    """Put programs into a directory, and return it."""
     for name in PROGRAMS:
         program = directory / name
         words = " ".join(f"'{word}'" for word in (*CLIENT, f"{SOCKET}-{name}", name))
@@ -98,7 +98,8 @@ def programs(directory: Path) -> Path:
 
 
 def interpreter(path: Path) -> Path:
-    """Write a program that takes `-E -P SCRIPT WORDS…` as the command's native part gives them to Python."""
+    """Write a program that accepts `-E -P SCRIPT WORDS…`, as the command's native part passes them to
+    Python."""
     code = f"sys.argv[1:3] = ['{SOCKET}-sandwright-interpreter']\nexec(open({CLIENT[2]!r}).read())\n"
     path.write_text(f"#!{interpreters.INSIDE} -ISs\nimport sys\n{code}")
     path.chmod(0o755)
@@ -124,7 +125,7 @@ def serve() -> None:
 
 
 def _wait(server: socket.socket, run: int) -> None:
-    """Wait for a call; end where the run was killed and nobody ends its servers."""
+    """Wait for a call; end if the run was killed and its servers are left."""
     ready, _, _ = select.select([server.fileno(), run], [], [])
     if run in ready:
         os._exit(0)
@@ -135,11 +136,11 @@ def _import_all() -> None:
         importlib.import_module(name)
     _load_shipped()
     sys.path.remove(str(TESTS))
-    gc.freeze()  # else each child would look at all of it, and copy it by doing so
+    gc.freeze()  # otherwise each child would scan all of it, and thereby copy it
 
 
 def _load_shipped() -> None:
-    """Work out what follows from our installed files alone: it takes a fifth of a first run."""
+    """Compute the facts of our installed files: that takes a fifth of a first run."""
     built_in()
     preset("default")
     hidden_paths()
@@ -150,11 +151,11 @@ def _load_shipped() -> None:
         shipped_filter(name, arch)
     facts = HostFacts(os="linux", home="/home/u", project="/home/u/p", platform=f"linux/{arch}")
     registry.render(MergedPolicy.from_text("method: bwrap\n").resolve(facts), "bwrap")
-    registry.forget()  # which methods are installed each call sees for itself
+    registry.forget()  # each call reads for itself which methods are installed
 
 
 def _look_after(connection: socket.socket) -> None:
-    """Have a call carried out, and end it when nobody waits for it any more."""
+    """Let a call run, and end it when no client waits for it any more."""
     size, ancillary, _, _ = connection.recvmsg(8, socket.CMSG_SPACE(4 * 4))
     files = array.array("i", ancillary[0][2])
     with connection.makefile("rb") as stream:
@@ -175,7 +176,7 @@ def _look_after(connection: socket.socket) -> None:
 
 
 def _become(argv: list[str], environ: dict[bytes, bytes], files: array.array[int]) -> None:
-    """Be the program."""
+    """Become the program."""
     *streams, directory = files
     os.fchdir(directory)
     for number, file in enumerate(streams):
@@ -186,7 +187,7 @@ def _become(argv: list[str], environ: dict[bytes, bytes], files: array.array[int
     os.environb.update(environ)
     sys.argv = argv
     if not sys.flags.ignore_environment:
-        first = 0 if sys.flags.safe_path else 1  # behind the current directory
+        first = 0 if sys.flags.safe_path else 1  # after the current directory
         sys.path[first:first] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     sys.stdin = os.fdopen(0, "r", encoding="utf-8", closefd=False)
     sys.stdout = os.fdopen(1, "w", 1, encoding="utf-8", closefd=False)  # by lines, as at a terminal

@@ -1,7 +1,7 @@
-"""A stand-in for a registry, in this process, that can be told to misbehave. No real registry lies on demand.
+"""A stand-in for a registry, in this process, with faults on demand, which no real registry has.
 
-Without a fault it is an honest, small registry of distribution-spec 1.1. A fault is laid down for requests
-whose line matches a pattern; it is used up in order, the last one never.
+Without a fault it is an honest, small registry of distribution-spec 1.1. A fault applies to requests whose
+line matches a pattern; faults are used up in order, except the last one.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from sandwright.rootfs.descriptor import OCI_INDEX
 from support.localhttp import QuietHandler
 
 Fault = Callable[["Handler"], bool]
-"""Handles a request, and says whether it did; else the honest registry does."""
+"""Handles a request, and returns whether it did; otherwise the honest registry does."""
 
 
 @dataclass
 class Seen:
-    """A request that came."""
+    """A received request."""
 
     line: str
     headers: dict[str, str]
@@ -116,7 +116,7 @@ class Handler(QuietHandler):
         return b"".join(held)
 
     def honest(self) -> None:
-        """Answer as a good registry does."""
+        """Answer like a correct registry."""
         path, _, query = self.path.partition("?")
         fields = dict(urllib.parse.parse_qsl(query))
         if path == "/v2/":
@@ -201,7 +201,7 @@ class Handler(QuietHandler):
 
 
 class StandIn(ThreadingHTTPServer):
-    """The stand-in. `host` is as references write it; `seen` is every request."""
+    """The stand-in. `host` is its form in references; `seen` has every request."""
 
     daemon_threads = True
 
@@ -222,20 +222,20 @@ class StandIn(ThreadingHTTPServer):
         return f"127.0.0.1:{self.server_port}"
 
     def fault(self, pattern: str, *faults: Fault) -> None:
-        """Lay down faults for the requests whose line (`GET /v2/…`) matches a pattern."""
+        """Add faults for the requests whose line (`GET /v2/…`) matches a pattern."""
         self.rules.append(Rule(re.compile(pattern), list(faults)))
 
     def lines(self, pattern: str = "") -> list[str]:
-        """The lines of the requests that came."""
+        """The lines of the received requests."""
         return [each.line for each in self.seen if re.search(pattern, each.line)]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that go away are what is tested."""
+        """Ignore clients that disconnect, which these tests cause."""
 
 
 @contextlib.contextmanager
 def stand_in(*, certificate: tuple[Path, Path] | None = None) -> Iterator[StandIn]:
-    """One for the length of a `with`."""
+    """A stand-in for the length of a `with`."""
     with StandIn(certificate=certificate) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
@@ -253,7 +253,7 @@ def honest(handler: Handler) -> bool:
 
 
 def answer(status: int, body: bytes = b"", **headers: Any) -> Fault:
-    """Answer so."""
+    """Give this answer."""
 
     def fault(handler: Handler) -> bool:
         handler.reply(status, body, **headers)
@@ -292,7 +292,7 @@ def cut_after(count: int) -> Fault:
 
 
 def needs_token(realm: str, token: str) -> Fault:
-    """Let nobody pass who doesn't bear a token."""
+    """Refuse requests without a token."""
 
     def fault(handler: Handler) -> bool:
         if handler.headers.get("Authorization") == f"Bearer {token}":
@@ -310,7 +310,7 @@ def basic(user: str, password: str) -> str:
 
 
 def listing(handler: Handler) -> bool:
-    """The referrers API: what has a subject is listed."""
+    """The referrers API: manifests with a subject are listed."""
     subject = handler.path.rpartition("/")[2]
     found = []
     for digest, (media_type, raw) in list(handler.server.content.manifests.items()):

@@ -1,4 +1,4 @@
-"""Archives and layers made byte by byte, without the code under test, and a look at what came of them."""
+"""Archives and layers made byte by byte, without the code under test, and the resulting trees."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def header(
     trailer: bytes = b"",
     checksum: bytes | None = None,
 ) -> bytes:
-    """A header block. Numbers given as bytes are put in as they are."""
+    """A header block. Numbers as bytes are inserted unchanged."""
     fields = [
         name.ljust(100, b"\0"),
         _number(mode, 8),
@@ -64,7 +64,7 @@ def header(
 
 
 def member(name: bytes, content: bytes = b"", **fields: Any) -> bytes:
-    """A header with the content that belongs to it. A name or link too long for it comes in a PAX header."""
+    """A header with its content. A name or link that is too long for it is in a PAX header."""
     fields.setdefault("size", len(content))
     longer = {b"path": name, b"linkpath": fields.get("link", b"")}
     longer = {key: value for key, value in longer.items() if len(value) > 100}
@@ -98,7 +98,7 @@ def device(name: bytes, major: int, minor: int, *, kind: bytes = b"3", **fields:
 
 
 def pax(records: Mapping[bytes, bytes] | bytes, *, kind: bytes = b"x") -> bytes:
-    """A PAX header; `records` as bytes are put in as they are."""
+    """A PAX header; `records` as bytes are inserted unchanged."""
     data = records if isinstance(records, bytes) else b"".join(_record(k, v) for k, v in records.items())
     return member(b"PaxHeaders/x", data, kind=kind)
 
@@ -131,7 +131,7 @@ def layer(raw: bytes, codec: str = "gzip") -> ImageLayer:
 
 
 def described(blob: bytes, raw: bytes, media_type: str) -> ImageLayer:
-    """A layer of the given bytes, promised as they are."""
+    """A layer of the given bytes, with their own digest."""
     return ImageLayer(
         digest=f"sha256:{hashlib.sha256(blob).hexdigest()}",
         size=len(blob),
@@ -172,7 +172,7 @@ def _rows(root: Path, path: Path, *, times: bool) -> Iterator[tuple[str, tuple[o
 
 @contextlib.contextmanager
 def _opened_up(path: Path, mode: int) -> Iterator[None]:
-    """Give the owner, who may be nobody special, the right to look."""
+    """Give the owner, who may be an ordinary user, the right to read."""
     if mode & 0o500 == 0o500 or os.geteuid() == 0:
         yield
         return

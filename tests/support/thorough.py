@@ -14,11 +14,11 @@ THOROUGH = os.environ.get("SANDWRIGHT_THOROUGH") == "1"
 Case = TypeVar("Case", str, ParameterSet)
 
 PART = 8
-"""One in so many examples is tried where nobody asks for all."""
+"""One in this number of examples is tried in a default run."""
 
 
 def examples(full: int = 100) -> int:
-    """The number of examples for a test that deserves `full` of them."""
+    """The number of examples for a test with `full` of them in a thorough run."""
     return full if THOROUGH else max(5, full // PART)
 
 
@@ -26,8 +26,8 @@ def representative(cases: Iterable[Case], *names: str, thorough: bool = THOROUGH
     """The named ones of some cases, or all of them in a thorough run.
 
     A set of parameters is named by its id, or else by its values with `-` between them. They are the cases
-    with a code path of their own, and those that guard against a hole that was found. What is left out,
-    another test, or another case of this one, tries each time.
+    with a code path of their own, and those that guard against a hole that was found. The omitted ones are
+    covered each time by another test, or by another case of this one.
     """
     every = list(cases)
     named = {_name(case): case for case in every}
@@ -44,7 +44,7 @@ def _name(case: str | ParameterSet) -> str:
 def covering(*axes: Sequence[object], thorough: bool = THOROUGH) -> list[ParameterSet]:
     """As few combinations as have each value of each axis once, or all of them in a thorough run.
 
-    Axes are turned against each other, so that values at the same index don't always meet. A combination has
+    Axes are shifted against each other, so that values at the same index don't always meet. A combination has
     the marks of its values.
     """
     if not axes or not all(axes):

@@ -1,4 +1,4 @@
-"""Waits for what other processes and threads do, by looking again and again."""
+"""Waits for the actions of other processes and threads, by repeated checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PAUSE = 0.02
 
 
 def eventually(true: Callable[[], object], *, within: float = 60.0) -> bool:
-    """Whether something is so, at last after so many seconds."""
+    """Whether a condition becomes true within this number of seconds."""
     deadline = time.monotonic() + within
     while not true():
         if time.monotonic() > deadline:
@@ -19,5 +19,5 @@ def eventually(true: Callable[[], object], *, within: float = 60.0) -> bool:
 
 
 def until(true: Callable[[], object], said: str = "it did not come about", *, within: float = 60.0) -> None:
-    """Wait until something is so. Fail with `said` after so many seconds."""
+    """Wait until a condition is true. Fail with `said` after this number of seconds."""
     assert eventually(true, within=within), said

@@ -1,6 +1,6 @@
-"""Traces a cold `run` under bwrap: which modules hand the request on, and which are given it.
+"""Traces a cold `run` under bwrap: the modules that hand the request on, and those that only receive it.
 
-    python walktrace.py
+python walktrace.py
 
 in a project, with a HOME of its own. Writes JSON. The launcher is not started.
 """
@@ -14,10 +14,10 @@ from types import FrameType
 from typing import NoReturn
 
 FORMS = {"RunRequest", "MergedPolicy", "ResolvedPolicy", "Rendered", "CachedSandbox"}
-"""The forms of the whole request on its way, one after the other."""
+"""The forms of the whole request in their order."""
 
 SLOW = {"jinja2", "logging", "uuid"}
-"""Modules that a first run of bwrap needs nothing of."""
+"""Modules that a first run of bwrap does not need."""
 
 _NOT_FUNCTIONS = {"<module>", "<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>"}
 
@@ -27,16 +27,16 @@ class _Started(BaseException):
 
 
 class Walk:
-    """Modules by what they do with the request."""
+    """Modules by their use of the request."""
 
     def __init__(self) -> None:
-        """Nothing has been called."""
+        """No function has been called yet."""
         self.given: set[str] = set()
         self.hands_on: dict[str, set[str]] = {}
         self.forms: set[str] = set()
 
     def trace(self, frame: FrameType, event: str, _argument: object) -> None:
-        """Note a call that has a form among its arguments; what a method is called on is none."""
+        """Record a call with a form among its arguments; a method's own object does not count."""
         module = _module(frame)
         if event != "call" or not module or frame.f_code.co_name in _NOT_FUNCTIONS:
             return
@@ -59,7 +59,7 @@ def _module(frame: FrameType) -> str:
 
 
 def _caller(frame: FrameType) -> str:
-    """The module of ours that the call came from, past what is not ours."""
+    """The module of ours that made the call, past foreign ones."""
     above = frame.f_back
     while above is not None and not _module(above):
         above = above.f_back

@@ -1,4 +1,4 @@
-"""Takes one restriction away from rendered artifacts, so that it can be seen which probes turn red."""
+"""Removes one restriction from rendered artifacts, so that a test can see which probes fail."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ALLOW_ALL = bytes.fromhex("06000000 0000ff7f")
 
 
 def replaced(artifacts: Artifacts, name: str, change: Callable[[bytes], bytes]) -> Artifacts:
-    """The artifacts with another content of one, and its new checksum in the launcher's plan."""
+    """The artifacts with other content of one, and its new checksum in the launcher's plan."""
     old = next(each for each in artifacts if each.name == name)
     new = replace(old, content=change(old.content))
     assert new.content != old.content, f"{name} was not changed"
@@ -50,12 +50,13 @@ def replaced(artifacts: Artifacts, name: str, change: Callable[[bytes], bytes]) 
 
 
 def without_words(*words: str) -> Callable[[ProofSubject, Artifacts], Artifacts]:
-    """Drop a sequence of bwrap's arguments; `{read}`, `{write}`, `{project}` are directories of the host."""
+    """Remove a sequence of bwrap's arguments; `{read}`, `{write}`, `{project}` are directories of the
+    host."""
     return instead_of(words, ())
 
 
 def instead_of(words: Sequence[str], others: Sequence[str]) -> Callable[[ProofSubject, Artifacts], Artifacts]:
-    """Put other arguments of bwrap in the place of some, each time they occur."""
+    """Replace some of bwrap's arguments by others, at each occurrence."""
 
     def weaken(subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
         def joined(parts: Sequence[str]) -> bytes:
@@ -95,7 +96,7 @@ def together(
     *,
     thorough: bool = THOROUGH,
 ) -> list[list[str]]:
-    """The names of changes in groups whose probes are disjoint: each probe of a group is one change's.
+    """The names of changes in groups with disjoint probes: each probe of a group belongs to one change.
 
     A change has its probes as words. In a thorough run each change is alone.
     """
@@ -115,7 +116,7 @@ def together(
 
 
 def probes(changes: Mapping[str, tuple[object, str]], names: Iterable[str]) -> set[str]:
-    """All that some of the changes turn red."""
+    """All probes that fail with some of the changes."""
     return {probe for name in names for probe in changes[name][1].split()}
 
 
@@ -125,7 +126,7 @@ def group_id(names: Sequence[str]) -> str:
 
 
 def launcher(source: str, old: str, new: str) -> Callable[[ProofSubject, Artifacts], Artifacts]:
-    """Change one place in a source of the launcher, and start the sandbox with what is built of it."""
+    """Change one position in a source of the launcher, and start the sandbox with the result."""
 
     def change(_subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
         made = {each.name for each in artifacts}
@@ -147,7 +148,7 @@ LATE = (
     "    stand_apart();\n    if (served.connects)",
     "    sleep(1);\n    stand_apart();\n    if (served.connects)",
 )
-"""A supervisor that begins a second after the first program inside has handed over its listener."""
+"""A supervisor that starts a second after the first program inside has passed its listener."""
 
 _PROGRAMS = {each.name: each for each in (LAUNCH, LAUNCH_INIT, LAUNCH_VM)}
 
@@ -158,7 +159,7 @@ _EDITS: dict[bytes, tuple[tuple[str, str, str], ...]] = {
 
 
 def edited(program: PrebuiltProgram, edits: tuple[tuple[str, str, str], ...]) -> bytes:
-    """A program with edits of its sources: each a source, what is there once, and what stands instead.
+    """A program with edits of its sources: each a source, a text that occurs once, and its replacement.
 
     By this machine's compiler; each source that another launcher of this run has too is compiled once.
     """
@@ -208,7 +209,7 @@ def bpf(content: bytes) -> Callable[[ProofSubject, Artifacts], Artifacts]:
 
 
 def bpf_granting(*syscalls: str) -> Callable[[ProofSubject, Artifacts], Artifacts]:
-    """The filter for bwrap of a profile that grants some calls more, and Unix sockets of one's own."""
+    """bwrap's filter for a profile that permits some more calls, and the sandbox's own Unix sockets."""
 
     def weaken(subject: ProofSubject, artifacts: Artifacts) -> Artifacts:
         opened = granting(own_unix(engine_profile(subject.policy, host_sockets=False)), *syscalls)
@@ -218,7 +219,7 @@ def bpf_granting(*syscalls: str) -> Callable[[ProofSubject, Artifacts], Artifact
 
 
 def granting(profile: SeccompProfile, *syscalls: str) -> SeccompProfile:
-    """A profile that lets some calls more through, whatever their arguments are."""
+    """A profile that permits some more calls, whatever their arguments are."""
     return replace(profile, rules=(SeccompRule(syscalls, ALLOW), *profile.rules))
 
 

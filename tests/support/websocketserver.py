@@ -17,7 +17,8 @@ _PIECE = 1 << 15
 def serve_program(
     request: http.server.BaseHTTPRequestHandler, answer: tuple[bytes, bytes, int] | None
 ) -> None:
-    """Answer a request with a program's streams and exit status; without an answer, break off half-way."""
+    """Answer a request with a program's streams and exit status; without an answer, break off in the
+    middle."""
     accept(request)
     with contextlib.suppress(OSError):
         if answer is None:
@@ -48,7 +49,7 @@ def accept(request: http.server.BaseHTTPRequestHandler) -> None:
 
 
 def read_messages(request: http.server.BaseHTTPRequestHandler) -> bytes:
-    """Accept, and read to the end: what was sent to channel 0."""
+    """Accept, and read to the end: the data on channel 0."""
     accept(request)
     found = b""
     for channel, data in _messages(request):
@@ -60,9 +61,9 @@ def read_messages(request: http.server.BaseHTTPRequestHandler) -> bytes:
 def serve_terminal(
     request: http.server.BaseHTTPRequestHandler, shown: bytes, seen: list[tuple[int, bytes]], *, breaks: bytes
 ) -> bool:
-    """Accept, show something, then every key that comes, until ^D; say whether it came to that.
+    """Accept, show a text, then every key that arrives, until ^D; return whether ^D came.
 
-    What came is in `seen`, with its channel. After `breaks` the connection breaks off.
+    The keys are in `seen`, with their channel. After `breaks` the connection breaks off.
     """
     accept(request)
     _send(request, b"\x01" + shown)

@@ -1,4 +1,4 @@
-"""Makes small wheels, well formed and not."""
+"""Makes small wheels, valid and invalid."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Wheel:
         return buffer.getvalue()
 
     def write(self, directory: Path) -> str:
-        """Write it; its line in a requirements file."""
+        """Write it; return its line for a requirements file."""
         directory.mkdir(parents=True, exist_ok=True)
         content = self.build()
         (directory / self.file).write_bytes(content)

@@ -1,4 +1,4 @@
-"""A project and its review workspace, in a home of their own."""
+"""A project and its review workspace, in a separate home."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Review:
             path.write_text(content)
 
     def refresh(self) -> Refreshed:
-        """Copy what changed in the project."""
+        """Copy the changes of the project."""
         return refresh(self.workspace, self._is_hidden)
 
     def _is_hidden(self, path: str) -> bool:
@@ -63,7 +63,7 @@ class Review:
 
 
 def work(review: Review) -> None:
-    """The work of a run: every kind of change."""
+    """The work of a run, with every kind of change."""
     review.write(
         a="old a", mode="#!/bin/sh", gone="gone", deep__dir__f="f", becomes="a file", d__x="x", d__y="y"
     )
@@ -89,7 +89,7 @@ def work(review: Review) -> None:
 
 @pytest.fixture
 def review(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Review]:
-    """A project without files, whose workspace was not made."""
+    """A project without files, whose workspace does not exist yet."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     found = Review(tmp_path)
     yield found
