@@ -145,7 +145,8 @@ def test_without_a_bridge_nothing_starts(place: World) -> None:
 
 
 def test_a_bridge_that_dies(place: World) -> None:
-    """From inside: an error, and never the host's own program, though it is on PATH behind the shim."""
+    """Programs inside get an error, and never the host's own program, although it is on PATH behind the
+    shim."""
     script = "show </dev/null; until [ -e dead ]; do sleep 0.05; done; git push; echo $?; command -v git"
     with (
         place.bridge(POLICY, environment=ENVIRONMENT) as bridge,

@@ -64,7 +64,7 @@ def bridge(place: World) -> Iterator[Bridge]:
 
 
 def test_what_gh_is_given(place: World, bridge: Bridge) -> None:
-    """gh gets the sandbox's token and no other, the repository by name, and nothing to start or read."""
+    """gh gets the sandbox's token and no other, the repository by name, and no program or file to use."""
     result = place.call(bridge, "gh", "pr", "list", "-L", "3")
     lines = result.text.splitlines()
     assert lines[0] == "token B"

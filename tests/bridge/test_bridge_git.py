@@ -1,4 +1,5 @@
-"""git through the bridge: a real push and fetch with a token only the host has, and hostile repositories.
+"""git through the bridge: a real push and fetch with a token that only the host has, and hostile
+repositories.
 
 Tests of bridge/git.py: git runs nothing of a hostile repository; credentials come from the helper alone.
 Tests of bridge/remotes.py: a remote that the sandbox made up gets no token.

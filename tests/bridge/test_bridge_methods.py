@@ -213,7 +213,7 @@ def test_two_sandboxes_of_one_bridge(place: Place) -> None:
 
 
 def test_a_neighbour_that_reads_the_cache(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sandbox that sees the socket of a bridge that started later could use its shims."""
+    """A sandbox that sees the socket of a later bridge could use its shims."""
     monkeypatch.setenv("HOME", str(place.world.root / "home"))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     cache = place.world.root / "home/.cache/sandwright"

@@ -144,7 +144,7 @@ credentials: {shims: {tool: {secrets: {TOOL_TOKEN: "${T}"}, allow: [where]}}}
 def test_a_command_for_a_secret_runs_where_no_sandbox_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Python, Node and many tools take modules and settings from the directory in which they start."""
+    """Python, Node and many tools load modules and settings from the directory in which they start."""
     project = tmp_path / "project"
     project.mkdir()
     monkeypatch.chdir(project)

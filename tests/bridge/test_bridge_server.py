@@ -538,7 +538,7 @@ def test_it_is_gone_with_its_session(place: World) -> None:
 
 
 def _session(place: World) -> str:
-    """A session as a process of its own: prints its bridge's directory and pid, and waits."""
+    """A session in a separate process: prints its bridge's directory and pid, and waits."""
     return textwrap.dedent(f"""
         import sys, time
         sys.path[:0] = {[str(Path(__file__).parents[1]), *sys.path]!r}

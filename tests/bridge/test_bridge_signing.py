@@ -226,7 +226,7 @@ def test_what_git_writes(payload: str, said: str) -> None:
 
 
 def test_objects_must_be_in_the_repository(place: Signed) -> None:
-    """Control: the first commit's own tree and name."""
+    """The control: the first commit's own tree and name."""
     tree = place.world.git("rev-parse", "HEAD^{tree}")
     blob = place.world.git("rev-parse", "HEAD:file")
     absent, second = "1" * 40, COMMIT.replace(TREE, tree)

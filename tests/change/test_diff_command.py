@@ -270,7 +270,7 @@ class _Tags(HTMLParser):
 
 
 def test_a_line_of_the_report_is_ours(project: Path) -> None:
-    """A reader of a log may take the beginning of a line for ours, or for a command (`::` on GitHub)."""
+    """A reader of a log may mistake the beginning of a line for ours, or for a command (`::` on GitHub)."""
     forged = "a\\n::notice::nothing is newly allowed"
     name = f"$PROJECT/{forged}"
     (project / "sandbox.yaml").write_text(

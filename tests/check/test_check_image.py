@@ -1,4 +1,4 @@
-"""Each rule of `lint-image` is broken by an image made byte by byte, and by nothing else in it.
+"""Each rule of `lint-image` is broken by an image made byte by byte, which breaks no other rule.
 
 Tests of check/configuration.py.
 Tests of check/image.py.

@@ -277,7 +277,7 @@ containerRunOptions: {user: '3', envFile: FILE, envVars: [HERE, NOT_HERE]}
 
 
 def run(path: Path, text: str, **options: Any) -> list[str]:
-    """As `said`, with busybox in the image."""
+    """Like `said`, with busybox in the image."""
     program = file(b"bin/busybox", Path(process.which("busybox")).read_bytes(), mode=0o755)
     return said(path, text.replace("schemaVersion: 2.0.0\n", ""), program, **options)
 
@@ -306,7 +306,7 @@ def test_a_missing_program_fails_its_test_alone(tmp_path: Path) -> None:
 
 @pytest.mark.needs("busybox", "runc")
 def test_commands_in_an_image_a_thousand_directories_deep(tmp_path: Path) -> None:
-    """A recursive removal used to leave the unpacked files behind."""
+    """A recursive removal used to fail and leave the unpacked files."""
     program = file(b"bin/busybox", Path(process.which("busybox")).read_bytes(), mode=0o755)
     deep = file(b"/".join([b"d"] * 1000) + b"/f")
     text = "commandTests: [{name: n, command: busybox, args: ['true']}]"

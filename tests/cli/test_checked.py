@@ -1,4 +1,4 @@
-"""A command that checks something fails when it has checked nothing, and names the reason.
+"""A checking command without anything to check fails, and names the reason.
 
 Tests of checked.py.
 """
@@ -152,7 +152,7 @@ NEEDS_ROOT = "only root can start containers of several users"
 
 @pytest.fixture
 def nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory full of things with nothing in them."""
+    """A directory with files and directories that have no content to check."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("SANDWRIGHT_TRUST_POLICY", "1")
@@ -220,7 +220,7 @@ def fake(name: str, checks_if: str = "") -> Command:
 def test_a_new_command_that_checks_nothing(
     given: object, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A command that somebody adds to the table: its function doesn't have to remember anything."""
+    """A new command in the table: its function doesn't have to remember anything."""
     monkeypatch.setattr(program, "function_of", lambda _: lambda **_: given)
     assert execute(fake("new-check"), {}, ()) == status
     assert ("no thing was checked" in capsys.readouterr().err) is (status == 12)

@@ -57,7 +57,7 @@ def test_names_with_a_line_of_their_own(
     ids=["breaks", "a program's words", "marked already", "other breaks", "a document"],
 )
 def test_errors_of_several_lines(error: HostError | CommandFailed | DocumentError, shown: str) -> None:
-    """Only our own text begins a line."""
+    """Only our own text can begin a line."""
     assert error.shown() == shown
 
 

@@ -1,4 +1,4 @@
-"""The display while a command works: one line on a terminal, plain lines elsewhere.
+"""The display while a command works: one line on a terminal, otherwise plain lines.
 
 Tests of progress.py.
 """

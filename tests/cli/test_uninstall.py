@@ -1,4 +1,4 @@
-"""`sandwright uninstall` removes what is sandwright's: through no link or mount, and nothing of other users.
+"""`sandwright uninstall` removes sandwright's own files: through no link or mount, and none of other users.
 
 Tests of cli/uninstall.py.
 """

@@ -98,7 +98,7 @@ def test_each_file_is_read_or_written() -> None:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with a link to another directory, in which nothing may appear."""
+    """A project with a link to another directory, in which no file may appear."""
     made = tmp_path / "project"
     (made / "folder").mkdir(parents=True)
     (made / "sandbox.yaml").write_text("schema: 1\nmethod: bwrap\n")

@@ -227,7 +227,7 @@ def test_rows_that_no_configmap_holds(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_somebody_elses_job_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A foreign Job is neither used nor removed, and nothing of ours is left."""
+    """A foreign Job is neither used nor removed, and no object of ours remains."""
     fake = FakeFleet(jobs={"fleet-night": FOREIGN})
     with person(fake, tmp_path, monkeypatch) as ada:
         with pytest.raises(SandwrightError, match="it is not of this fleet: take another --name"):

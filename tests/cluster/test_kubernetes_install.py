@@ -1,4 +1,5 @@
-"""The objects that an administrator installs for a sandbox in a cluster. A real API server is in `cluster/`.
+"""The objects that an administrator installs for a sandbox in a cluster. Tests with a real API server are in
+`cluster/`.
 
 Tests of builder/sandwright_kubernetes/cel.py: the CEL rules of the admission policy, field by field.
 Tests of builder/sandwright_kubernetes/guard.py: which Pods the admission policy lets in.

@@ -193,7 +193,7 @@ def test_options_of_java_are_kept() -> None:
 def expanded(value: str, variables: Mapping[str, str]) -> str:
     """The value after a kubelet's expansion: `$$` is a dollar sign, `$(NAME)` a variable, other dollars stay.
 
-    As the API reference says of EnvVar.value: https://kubernetes.io/docs/reference/kubernetes-api/.
+    The API reference defines this for EnvVar.value: https://kubernetes.io/docs/reference/kubernetes-api/.
     """
     made: list[str] = []
     at = 0

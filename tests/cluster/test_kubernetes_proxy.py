@@ -93,7 +93,7 @@ OUTSIDE = ["140.82.121.4", "1.1.1.1", "172.32.0.1", "2606:4700::1111"]
 
 
 def _reaches(policy: Json, address: str) -> bool:
-    """Whether an egress rule other than DNS lets an address through."""
+    """Whether an egress rule other than DNS permits an address."""
     where = ipaddress.ip_address(address)
     return any(
         where in ipaddress.ip_network(to["ipBlock"]["cidr"])

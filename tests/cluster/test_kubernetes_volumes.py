@@ -131,7 +131,7 @@ def test_what_is_missing_in_what_cannot_be_changed() -> None:
     "more", [{}, {f"{PROJECT}/.git/hooks": HostEntry("directory")}], ids=["plain", "hooks"]
 )
 def test_a_repository_is_read_only(more: Mapping[str, HostEntry]) -> None:
-    """A placeholder over `commondir` would stay: nothing removes it."""
+    """A placeholder over `commondir` would stay, because no program removes it."""
     entries = {**dict.fromkeys(DIRECTORIES, HostEntry("directory")), **GIT, **more}
     text = "filesystem: {write: [$PROJECT]}\n"
     found = _mounts(text, entries=entries, git_directories=(f"{PROJECT}/.git",))

@@ -37,7 +37,7 @@ VALUES = st.recursive(
 
 
 def _flat(value: Any) -> Any:
-    """Without lists in lists, which no manifest has."""
+    """Values without lists in lists, which no manifest has."""
     if isinstance(value, dict):
         return {key: _flat(each) for key, each in value.items()}
     if isinstance(value, list):

@@ -141,7 +141,7 @@ def test_what_is_not_run(person: Person) -> None:
 
 
 def test_somebody_without_rights(person: Person) -> None:
-    """A user without rights reads in the message which ones are lacking; with these rights alone the run
+    """The message tells a user without rights which ones are missing; with these rights alone the run
     works."""
     person.policy(PLAIN)
     assert person.run("true").returncode == 0

@@ -58,7 +58,7 @@ def _volume(source: Json) -> Weaken:
 
 
 def _row(pod: Json, _taken: Json) -> None:
-    """As a fleet's Pods have it."""
+    """A change that gives the Pod a row, as a fleet's Pods have one."""
     pod["volumes"].append({"name": "rows", "configMap": {"name": "fleet-x"}})
     mount = {"name": "rows", "mountPath": "/.sandwright-row", "readOnly": True}
     pod["containers"][0]["volumeMounts"].append({**mount, "subPathExpr": "$(JOB_COMPLETION_INDEX)"})
@@ -222,11 +222,11 @@ WEAKENED: dict[str, tuple[Weaken, str]] = {
         "spec.containers[0].resources.limits.ephemeral-storage",
     ),
 }
-"""By name: a change of the rendered Pod, and the field that the refusal names."""
+"""By name: a change of the rendered Pod, and the field in the refusal's message."""
 
 
 class Namespace:
-    """A sandbox's namespace in which Pod Security admits everything: our policy alone decides."""
+    """A sandbox's namespace in which Pod Security admits everything: only our policy decides."""
 
     def __init__(self, person: Person) -> None:
         self.person = person
@@ -247,7 +247,7 @@ class Namespace:
 
 @pytest.fixture(scope="module")
 def guarded(running: Any, tmp_path_factory: pytest.TempPathFactory) -> Namespace:
-    """The base is installed as an administrator does it, with the node's own place for filters."""
+    """The base, installed as by an administrator, with the node's own directory for filters."""
     home = tmp_path_factory.mktemp("home")
     person = Person(running, home, home / "p", running.kubeconfig)
     person.policy(POLICY, profile=False)

@@ -84,7 +84,7 @@ WEAKENED: dict[str, tuple[Callable[[Json], object], str]] = {
         "metadata.labels[app.kubernetes.io/name]",
     ),
 }
-"""By name: a change of the proxy's Pod, and the field that the refusal names."""
+"""By name: a change of the proxy's Pod, and the field in the refusal's message."""
 
 
 class Proxy:

@@ -1,4 +1,4 @@
-"""Completion scripts: loaded by the shells themselves, and asked what they offer."""
+"""Completion scripts: the shells themselves load them, and show their completions."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def _try(page: Path, folder: Path, programs: Path) -> list[str]:
 def test_the_commands_of_a_page_do_what_it_shows(
     page: Path, project: Path, programs: Path, environment_of_its_own: Path
 ) -> None:
-    """The commands of the first page are started as people start them; see `standby`."""
+    """The commands of the first page start as users start them; see `standby`."""
     installed = {"start.md": BIN, "extending.md": environment_of_its_own}
     for tool in {tool for block in BLOCKS[page] for tool in block.needs}:
         if process.find(tool) is None and not os.environ.get("SANDWRIGHT_REQUIRE"):

@@ -34,7 +34,7 @@ def _ready(programs: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A team's repository: a policy, the facts it is rendered for, and what was rendered."""
+    """A team's repository: a policy, the facts for its rendering, and the rendered artifacts."""
     folder = _place(tmp_path_factory.mktemp("origin"))
     folder.mkdir()
     (folder / "sandbox.yaml").write_text(POLICY)

@@ -78,7 +78,7 @@ ALL = [(path, command) for path in [*_documents(), GITLAB] for command in _comma
 
 @pytest.mark.parametrize(("path", "line"), ALL, ids=_id)
 def test_each_line_is_a_command_that_people_run(path: Path, line: str) -> None:
-    # From a checkout that is not installed.
+    # The installation comes from a checkout.
     line = line.replace("python -P builder/bin/sandwright-interpreter ", "sandwright ", 1)
     words = shlex.split(line.split(" > ", maxsplit=1)[0])
     if words[0] not in ("sandwright", "invoke"):

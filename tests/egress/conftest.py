@@ -33,7 +33,7 @@ HOSTS = {
 
 @pytest.fixture(scope="module")
 def world(network_lab: None) -> Iterator[World]:
-    """The test is on a machine of its own, with a world beside it."""
+    """The test runs on a separate machine, with a world beside it."""
     with lab() as found:
         yield found
 

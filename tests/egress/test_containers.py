@@ -84,7 +84,7 @@ class Sandbox:
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Our image `proxy`, as `docker load` takes it."""
+    """Our image `proxy`, in the form of `docker load`."""
     folder = tmp_path_factory.mktemp("proxy")
     here = "linux/arm64" if os.uname().machine == "aarch64" else "linux/amd64"
     sandwright = (sys.executable, "-P", "-c", "from sandwright.cli import main; main()")
@@ -115,7 +115,7 @@ def net() -> str:
 
 @pytest.fixture(scope="module", params=ENGINES)
 def host(request: pytest.FixtureRequest, archive: Path, alone: None, net: str) -> Iterator[EngineHost]:
-    """An engine with our image, and a server on a network of its own."""
+    """An engine with our image, and a server on a separate network."""
     with engine_host(request.param) as found, contextlib.ExitStack() as stack:
         if not found.run("image", "inspect", IMAGE, check=False):
             found.run("load", "--input", str(archive))

@@ -136,7 +136,7 @@ def random_policy(draw: random.Random) -> str:
 
 
 def random_target(draw: random.Random, host: HttpHost) -> str:
-    """A path and query, often near what a rule allows."""
+    """A path and query, often close to one that a rule permits."""
     patterns = [path for rule in host.rules for path in rule.paths or ()]
     if patterns and draw.random() < 0.7:
         segments = draw.choice(patterns).split("/")[1:]
@@ -262,7 +262,7 @@ def prefixes(draw: random.Random, data: bytes) -> list[bytes]:
 
 
 def test_no_first_bytes_lead_elsewhere() -> None:
-    """The decision on a part holds for the whole, and squid would read a tunnel, too."""
+    """The decision on a part also holds for the whole, and squid would read a tunnel, too."""
     draw = random.Random(SEED)
     tunnels = 0
     for _ in range(20 * CASES):

@@ -1,4 +1,4 @@
-"""Answers that repeat a secret: the sandbox gets asterisks, and the log says how many.
+"""Answers that repeat a secret: the sandbox gets asterisks, and the log has the number of replacements.
 
 Tests of oci/proxy/mask.lua.
 """

@@ -1,4 +1,4 @@
-"""Attempts to reach an opened host past its rules: by how a tunnel is asked for, and by TLS in it.
+"""Attempts to reach an opened host past its rules: by the form of the request for a tunnel, and by TLS in it.
 
 Tests of egress/certificates.py.
 """
@@ -299,7 +299,7 @@ def errors(opened: Inspected) -> list[dict[str, object]]:
 def test_the_log_says_why_a_handshake_failed(
     opened: Inspected, host: str, sni: str | None, believes: bool, why: tuple[str, str, str]
 ) -> None:
-    """A client that trusts only its own authorities is told apart from others, and named with its host."""
+    """A client that trusts only its own authorities is distinguished from others, and named with its host."""
     before = len(errors(opened))
     context = opened.believing() if believes else ssl.create_default_context()
     with contextlib.suppress(ssl.SSLError, ConnectionError):
@@ -312,7 +312,7 @@ def test_the_log_says_why_a_handshake_failed(
 
 
 def test_a_host_that_refuses_connections_is_tried_once(network_lab: None) -> None:
-    """By squid, which tries each address: a client has its answer without three more attempts."""
+    """squid tries each address, so the client gets its answer without three more attempts."""
     closed = f"{API}:{PORT + 1}"
     text = POLICY.replace("  http:\n", f"  http:\n    - {{host: '{closed}'}}\n", 1)
     with lab() as apart, inspected(apart, text) as found:

@@ -74,7 +74,7 @@ def memory(own: Path) -> set[str]:
 
 
 def refused(running: Proxy) -> bool:
-    """Whether it answers, as its rules say."""
+    """Whether it answers according to its rules."""
     with socket.create_connection((running.host, running.port), timeout=PATIENCE) as connection:
         connection.sendall(
             running.greeting + b"CONNECT other.example:443 HTTP/1.1\r\nHost: other.example:443\r\n\r\n"
@@ -256,7 +256,7 @@ SESSION = textwrap.dedent("""
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_the_session_is_killed(number: signal.Signals, tmp_path: Path) -> None:
-    """Only the supervisor is left: it cleans up, and moves the log to its place."""
+    """Only the supervisor remains: it cleans up, and moves the log to its place."""
     before, log = memory(tmp_path), tmp_path / "egress.jsonl"
     with process.start(sys.executable, "-c", SESSION, log) as session:
         assert session.stdout is not None

@@ -44,7 +44,8 @@ def running(world: World, names: Path) -> Iterator[Proxy]:
         ("six.corp.example", [PRIVATE6], ALLOWED),
         ("public.corp.example", [WORLD], ALLOWED),
         ("both.corp.example", [PRIVATE, OTHER], ALLOWED),
-        # What is never reached: a cloud's metadata, this machine by every address, alone and among others
+        # Destinations that are never reached: a cloud's metadata, this machine by every address, alone and
+        # among others
         ("meta.corp.example", [METADATA], REFUSED),
         ("meta-too.corp.example", [PRIVATE, METADATA], REFUSED),
         ("meta-six.corp.example", ["fd00:ec2::254"], REFUSED),

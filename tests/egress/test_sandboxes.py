@@ -69,7 +69,7 @@ class Sandbox:
 
 
 def resolved(method: str, project: Path, more: str = "") -> ResolvedPolicy:
-    """A policy that lets two hosts through, and reads the host where the method does."""
+    """A policy that permits two hosts, and reading the host if the method reads it."""
     accept_gaps = "[{feature: network.other-sockets, method: bwrap, reason: a test}]"
     text = (
         f"schema: 1\nmethod: {method.partition('-')[0]}\nextends: [default]\naccept_gaps: {accept_gaps}\n"
@@ -81,7 +81,7 @@ def resolved(method: str, project: Path, more: str = "") -> ResolvedPolicy:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A root for containers: busybox, and curl with what it needs."""
+    """A root for containers: busybox, and curl with its libraries."""
     if process.find("busybox") is None:
         pytest.skip("busybox is not installed")
     folder = tmp_path_factory.mktemp("image")
@@ -267,7 +267,7 @@ def test_a_sandbox_that_ends_before_it_has_its_way_is_started_once_more(
         "import os, sys, time\n"
         f"if os.path.exists('{failed}'):\n"
         f"    os.execv('{process.which('bwrap')}', sys.argv)\n"
-        "if '--json-status-fd' not in sys.argv:\n"  # it is asked why it failed
+        "if '--json-status-fd' not in sys.argv:\n"  # it is executed for the reason of the failure
         f"    open('{failed}', 'w')\n"
         "    sys.exit('bwrap: Unable to apply mount flags')\n"
         "child = os.fork() or os._exit(1)\n"

@@ -89,7 +89,7 @@ def test_it_is_signed_anew(signing: Inspected, name: str, token: str) -> None:
     assert verified(arrived, real)
     assert arrived.body == signed.body
     for word in (real.name, real.secret, real.token):
-        assert not word or word.encode() not in reply.raw  # the upstream repeats what arrived
+        assert not word or word.encode() not in reply.raw  # the upstream echoes each request
 
 
 def test_in_http2(signing: Inspected) -> None:

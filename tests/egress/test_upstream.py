@@ -1,4 +1,4 @@
-"""The host's own proxy (HTTPS_PROXY) as squid's way out, with the real squid.
+"""The host's own proxy (HTTPS_PROXY) as squid's upstream, with the real squid.
 
 Tests of egress/upstream.py.
 Tests of egress/upstream_trial.py.
@@ -115,7 +115,7 @@ def test_no_proxy(monkeypatch: pytest.MonkeyPatch, names: Path, company: Company
 
 
 def test_only_requests(monkeypatch: pytest.MonkeyPatch, names: Path, company: CompanyProxy) -> None:
-    """With http_proxy alone tunnels go out directly."""
+    """With http_proxy alone, tunnels connect directly."""
     with behind(monkeypatch, names, *ALLOW, http_proxy=f"{WORLD}:{company.port}") as running:
         assert ask(running, connect("web.example:443")).verdict == (200, "")
         assert ask(running, connect("far.example:443")).reason == "unresolved"
@@ -146,7 +146,7 @@ def test_none(variables: dict[str, str], expected: HostProxies) -> None:
 
 
 def test_the_first_variable_counts() -> None:
-    """In curl's order: lower case, upper case, and all_proxy last."""
+    """The order is curl's: lower case, upper case, and all_proxy last."""
     found = host_proxies({"https_proxy": "http://a:1", "HTTPS_PROXY": "b:2", "ALL_PROXY": "http://[::1]"})
     assert found.tunnels
     assert (found.tunnels.address, found.tunnels.variable) == ("a:1", "https_proxy")
@@ -204,7 +204,7 @@ INJECTED = (
     "[fe80::1%x\nhttp_access allow all]:80",
     "fe80::1%x\u2028http_access allow all",
 )
-"""Addresses with a zone, in which Python takes every character but `%` and `/`."""
+"""Addresses with a zone, in which Python accepts every character but `%` and `/`."""
 
 
 @pytest.mark.parametrize("item", INJECTED)
@@ -242,7 +242,7 @@ def test_doctor_tries_it() -> None:
 
 
 def test_doctor_names_what_is_of_no_use() -> None:
-    """A port where nothing listens, a server of another protocol, a kind of proxy, an item of NO_PROXY."""
+    """A port without a server, a server of another protocol, a kind of proxy, and an item of NO_PROXY."""
     assert found_by_doctor() == []
     with socket.create_server(("127.0.0.1", 0)) as listener:
         name = f"127.0.0.1:{listener.getsockname()[1]}"

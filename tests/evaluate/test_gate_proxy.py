@@ -121,6 +121,6 @@ def test_a_session_s_proxy_is_checked_before_it_is_planned(monkeypatch: pytest.M
 def test_an_engine_s_own_network_beside_the_proxy_is_refused(
     engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The launcher puts the container on a network that leads to the proxy alone."""
+    """The launcher puts the container on a network that reaches only the proxy."""
     change = ("--rm\0", "--network=host\0")
     check_planted(proxied(method=engine), engine, "launch.plan", change, "connect 192.0.2.1:443", monkeypatch)

@@ -362,7 +362,7 @@ def test_a_directory_of_apple_s_files(tmp_path: Path) -> None:
 
 
 def test_a_fragment() -> None:
-    """The evaluator assumes a version and a default for a fragment without them, and says so."""
+    """The evaluator assumes a version and a default for a fragment without them, and reports that."""
     fragment = '(allow file-read* (subpath "/opt"))'
     with pytest.raises(ProfileError, match="unbound variable: allow"):
         ask("file-read-data", "path=/opt/x", profile=fragment)

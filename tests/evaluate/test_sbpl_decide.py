@@ -1,4 +1,4 @@
-"""Decisions: those that macOS was seen to make, its known order of decision, and the deciding rule.
+"""Decisions: those that macOS was observed to make, its known order of decision, and the deciding rule.
 
 Tests of evaluate/sbpl/decide.py.
 Tests of evaluate/sbpl/filters.py.

@@ -217,7 +217,7 @@ def _mutated(chance: random.Random, whole: bytes, other: bytes) -> bytes:
 def test_hostile_entries(harness: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """For any content, an entry is read within its bounds, and holds only as it was recorded.
 
-    `--fuzz-seconds N` goes on for so long; `-s` shows how many entries were tried.
+    `--fuzz-seconds N` sets the duration; `-s` shows the number of tried entries.
     """
     seed = random.randrange(1 << 32)
     chance = random.Random(seed)

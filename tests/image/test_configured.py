@@ -452,7 +452,7 @@ def test_killed_while_the_machine_is_mounted_in_it(tmp_path: Path) -> None:
 @pytest.mark.needs("mmdebstrap")
 @pytest.mark.skipif(not THOROUGH, reason="it takes two minutes; README's digests are compared each time")
 def test_debian_is_reproducible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our own image, for this machine's platform, made twice under different circumstances."""
+    """Our own image, for this machine's platform, built twice under different circumstances."""
     host = collect_host()
     if not host.is_root and not host.user_namespaces:
         pytest.skip("mmdebstrap needs root or user namespaces")

@@ -102,7 +102,7 @@ class Handler(SimpleHTTPRequestHandler):
             self.send_error(401)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Log nothing."""
+        """Write no log."""
 
 
 @contextlib.contextmanager

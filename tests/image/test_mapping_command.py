@@ -1,4 +1,4 @@
-"""`sandwright verify-mapping` as it is called.
+"""`sandwright verify-mapping` as users call it.
 
 Tests of cli/mapping.py.
 """

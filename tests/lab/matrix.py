@@ -114,7 +114,7 @@ def _prove(platform: Platform, machine: Machine, user: str, method: str, output:
 
 
 def _limits(machine: Machine, user: str, method: str) -> str:
-    """`held`, or the exit status and the last line."""
+    """`held`, or the exit status and the last line of the output."""
     machine.check(PREPARE.format("limited", LIMITED), user=user)
     if method == "user":
         machine.check(f"{_at('limited')} account-setup --yes", user=user)

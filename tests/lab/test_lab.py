@@ -21,7 +21,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("name", ["debian-12", "debian-13"])
 def test_bwrap_and_landlock(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also the limits of a normal user, by a scope of systemd (`launcher/source/scope.c`)."""
+    """This includes the limits of a normal user, by a scope of systemd (`launcher/source/scope.c`)."""
     monkeypatch.setattr(matrix, "METHODS", ("bwrap", "landlock"))
     cells = matrix.prove(PLATFORMS[name], tmp_path / "out")["cells"]
     found = {(each["method"], each["user"]): (each["verdict"], each["limits"]) for each in cells}

@@ -1,4 +1,4 @@
-"""A launcher under odd starters, with names that lead elsewhere, and with signals at the wrong moment.
+"""A launcher with odd parents, with misleading names, and with signals at the wrong moment.
 
 Tests of launcher/source/shims.c: only a socket is the bridge's channel.
 """

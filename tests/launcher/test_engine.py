@@ -181,7 +181,7 @@ def test_a_container_that_is_not_removed_creates_nothing_later(
 def test_an_image_does_not_steer_the_runtime(
     host: EngineHost, launch: str, tmp_path: Path, annotation: str, starts: bool
 ) -> None:
-    """Podman hands an image's annotations to crun, which takes a filter of system calls from them."""
+    """Podman passes an image's annotations to crun, which takes a filter of system calls from them."""
     build = ("build", "--quiet", "--isolation=chroot", "--annotation", annotation, "--tag", host.image, "-")
     original, text = (
         host.run("image", "inspect", "--format", "{{.Id}}", host.image).text,

@@ -58,7 +58,7 @@ def _handed(launcher: Launcher) -> str:
 
 
 def _run(runtime: str, launcher: Launcher, script: str) -> subprocess.CompletedProcess[str]:
-    """crun refuses hybrid cgroups: it doesn't see the second hierarchy."""
+    """crun refuses hybrid cgroups, so the second hierarchy is hidden from it."""
     words = [_handed(launcher), "/bin/sh", "-c", script]
     if runtime == "crun" and os.path.ismount("/sys/fs/cgroup/unified"):
         if os.geteuid() != 0:

@@ -70,7 +70,7 @@ def _nobody_has(launcher: Path) -> bool:
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("who", ["launcher", "command"])
 def test_a_watch_that_is_stopped(who: str, tmp_path: Path, program: Path, environ: dict[str, str]) -> None:
-    """The watch is asked once more when the run ends. Without an answer, both watch and run are ended."""
+    """The watch gets another request when the run ends. Without an answer, both watch and run are ended."""
     launcher = _rendered(tmp_path, program, "bwrap")
     with subprocess.Popen(
         [launcher, "sh", "-c", "echo up; read x"], env=environ,

@@ -1,7 +1,7 @@
 """Random messages, streams and requests: nothing unlisted passes, and no reader understands a passed message
 differently.
 
-A random number begins each; the input is in the message of what fails.
+Each test starts from a random seed; the message of a failure contains the input.
 
 Tests of mcp/messages.py.
 Tests of mcp/events.py.

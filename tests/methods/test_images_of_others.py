@@ -49,7 +49,7 @@ def policy(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         monkeypatch.delenv(name, raising=False)
     os.chown(home, NOBODY, NOBODY)
     image = open_image(built / "images/small")
-    unpacked(image, tmp_path / "first", rootless=True)  # what Python loads on the way may be root's alone
+    unpacked(image, tmp_path / "first", rootless=True)  # Python may load modules that only root can read
     groups = os.getgroups()
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, 0)

@@ -1,4 +1,4 @@
-"""The Python API as it is documented: the example runs, and every method answers like the command line.
+"""The documented Python API: the example runs, and every method answers like the command line.
 
 Tests of api.py.
 """

@@ -28,7 +28,7 @@ GIT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM"
 
 @pytest.fixture
 def project(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A project of a normal user, as whom this process runs."""
+    """A project of a normal user; this process runs as that user."""
     home = Path(tempfile.mkdtemp(prefix="sandwright-test-", dir="/var/tmp"))
     root = home / "p"
     root.mkdir()

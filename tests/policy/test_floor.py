@@ -175,7 +175,7 @@ def test_a_denial_of_the_user_is_no_floor() -> None:
     assert not policy.is_path_readable("/srv/secret/more")
 
 
-# A random floor and a random policy over a small tree; the test computes separately what the floor permits.
+# A random floor and a random policy over a small tree; the test computes the floor's permissions itself.
 
 NAMES = ["a", "b", "c"]
 PATHS = ["/t" + "".join(f"/{name}" for name in names) for names in [(), ("a",), ("b",), ("a", "b"), ("a", "c"), ("b", "a"), ("a", "b", "c"), ("b", "a", "b")]]  # fmt: skip

@@ -262,7 +262,7 @@ def test_restrictions_of_the_user_are_not_lifted(
     ],
 )
 def test_the_users_images_show_no_file_of_the_host(project: str, user: str, said: list[str]) -> None:
-    """With an image's root, the `/` that `default` grants shows no file of the host; a listed path does."""
+    """In an image's root, the `/` that `default` grants shows no file of the host; a listed path does."""
     assert _found(project, user=user) == said
     assert _found(project, floor=user) == said
     assert _found("", user=user) == []

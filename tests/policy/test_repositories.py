@@ -340,7 +340,7 @@ def test_an_include_that_is_missing_is_refused(repo: Path) -> None:
     ],
 )  # fmt: skip
 def test_configuration(text: str, said: list[tuple[str, str]], tmp_path: Path) -> None:
-    """The expected values are those that Git itself reads, if it reads the file."""
+    """The expected values are Git's own, for files that Git accepts."""
     assert [*config.settings(text)] == said
     file = tmp_path / "config"
     file.write_bytes(text.encode())

@@ -264,7 +264,7 @@ def test_the_command_on_path_is_part_of_the_installation(
 def test_the_account_s_own_state_is_reserved_whatever_home_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with tox or `env HOME=`: a grant there would open the key of the account's other runs."""
+    """Examples are tox and `env HOME=`: a grant there would open the key of the account's other runs."""
     real, other = tmp_path / "real", tmp_path / "other"
     for directory in (other / "p", real / ".local/state/sandwright/keys"):
         directory.mkdir(parents=True)

@@ -1,4 +1,5 @@
-"""Keys and features by the names of the last release: each warns, and says the same as the new name.
+"""Keys and features by the names of the last release: each gives a warning, and means the same as the new
+name.
 
 Tests of policy/retired_keys.py.
 """

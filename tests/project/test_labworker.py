@@ -1,4 +1,4 @@
-"""The pytest in a user namespace runs the lab's tests of a normal user, and says how each ended."""
+"""The pytest in a user namespace runs the lab's tests of a normal user, and reports the result of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that change accounts wait for those that start sandboxes."""
+"""Tests that change accounts wait for tests that start sandboxes."""
 
 from __future__ import annotations
 

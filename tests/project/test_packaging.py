@@ -1,4 +1,4 @@
-"""The shipped files: the wheel holds the package and the data directories, and works without the checkout.
+"""The shipped files: the wheel contains the package and the data directories, and works without the checkout.
 
 Tests of resources.py.
 """

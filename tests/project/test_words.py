@@ -1,7 +1,7 @@
 """Words of docs/glossary.md: retired names are gone, and the number of remaining private names goes down.
 
 A retired name was renamed to the field's word (the review's table). Words of everyday English as whole names
-(`told`, `kept`, `place`) say nothing to a reader. Those that are left are counted; the count goes down.
+(`told`, `kept`, `place`) say nothing to a reader. The remaining ones are counted; the count goes down.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ MOST_PRIVATE = 59
 
 EXCEPTIONS = {
     *(
-        (name, "covers")  # a pattern covers what it matches
+        (name, "covers")  # a pattern covers the values that match it
         for name in ("check/finding.py", "policy/floor.py", "policy/hosts.py", "policy/values.py")
     ),
     ("check/structure.py", "privileged"),  # a key of container-structure-test
@@ -213,7 +213,7 @@ def test_private_names_become_fewer() -> None:
 
 
 def _sources() -> Iterator[tuple[str, ast.Module]]:
-    """The package, the tasks, the scripts of CI, and those that draw the pictures."""
+    """The package, the tasks, the scripts of CI, and the scripts for the pictures."""
     yield from ((module.name, module.tree) for module in modules())
     for path in (ROOT / "tasks.py", *(ROOT / ".ci").glob("*.py"), *(ROOT / "docs/pictures").glob("*.py")):
         yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))

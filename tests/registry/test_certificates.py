@@ -46,7 +46,7 @@ def directory(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -
 
 
 def ask(server: Server, settings: RegistrySettings | None = None) -> None:
-    """Ask for a missing image: NotFound says that the registry answered."""
+    """Request a missing image: NotFound shows that the registry answered."""
     settings = settings or RegistrySettings(patience=RetryPolicy(attempts=1))
     with open_repository(parse_reference(f"{server.host}/no/image:1"), settings) as repository:
         repository.manifest("1")

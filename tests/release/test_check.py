@@ -1,4 +1,4 @@
-"""Checking what was published: changed, missing and foreign content is refused.
+"""Checking published images: changed, missing and foreign content is refused.
 
 Tests of release/attach.py.
 Tests of release/check.py.
@@ -172,7 +172,7 @@ def test_made_again_for_a_platform_that_it_is_not_for(world: World, stage: Stage
 
 
 def test_the_manifest_of_one_platform(stage: Stage) -> None:
-    """For one platform's digest the whole image is checked: the signature names it."""
+    """The whole image is checked for one platform's digest: the signature names it."""
     found = stage.check(what=stage.release.manifests["linux/amd64"].digest)
     assert {each.verdict for each in found} == {Verdict.PASS}
     assert found[0].detail.startswith(stage.release.root.digest)
@@ -192,7 +192,8 @@ def test_one_signed_image_in_the_place_of_another(stage: Stage) -> None:
 
 
 def test_every_flipped_byte_is_found(stage: Stage) -> None:
-    """In each blob of the registry: layers, configs, manifests, documents, bundles, lists."""
+    """The flipped byte is in any blob of the registry: layers, configs, manifests, documents, bundles,
+    lists."""
     blobs = sorted(_own_blobs(stage))
     assert len(blobs) == 7 + 5 + 5 + 11 + 1 + 2, "image, documents, bundles, manifests, their config, lists"
     for number, digest in enumerate(blobs):

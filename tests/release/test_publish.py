@@ -84,7 +84,7 @@ def checked(reference: Reference, key: SigningKey, scratch: Path) -> list[ProbeF
 
 
 def tags(server: Server, name: str) -> dict[str, str]:
-    """The tags in the registry's own files, not those that stand in for the referrers API."""
+    """The tags in the registry's own files, except those in place of the referrers API."""
     folder = server.storage / "docker/registry/v2/repositories" / name / "_manifests/tags"
     found = {path.name: (path / "current/link").read_text() for path in folder.glob("*")}
     return {name: digest for name, digest in found.items() if not name.startswith("sha256-")}

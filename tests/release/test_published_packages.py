@@ -50,7 +50,7 @@ class Mirror(http.server.SimpleHTTPRequestHandler):
     """A mirror on loopback."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Log nothing."""
+        """Write no log."""
 
 
 class Shop:

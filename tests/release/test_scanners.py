@@ -210,7 +210,7 @@ def test_a_package_does_not_depend_on_itself() -> None:
 
 
 def test_a_package_of_another_archive_is_not_debian_s(tmp_path: Path) -> None:
-    """Debian's advisories say nothing about it: a `debian` URL would match them by its name."""
+    """Debian's advisories do not cover it: a `debian` URL would match them by its name."""
     world = World(tmp_path)
     raw = deb([folder("./")], name="node", version="22.1-1")
     locked = replace(

@@ -305,7 +305,7 @@ TEXTS = NAMES | st.sampled_from(
 @settings(max_examples=examples(150), deadline=None)
 @given(st.lists(GOOD, max_size=3, unique=True), TEXTS, st.sampled_from(ENGINES))
 def test_no_value_adds_anything(names: list[str], value: str, engine: str) -> None:
-    """Names and a value add their plain meaning to the arguments and the service, and nothing else."""
+    """Names and a value add only their plain meaning to the arguments and the service."""
     paths = [f"/srv/{name}" for name in names]
     files = {"read": [path.replace("$", "$$") for path in paths], "write": ["$PROJECT"]}
     data = {"extends": [], "filesystem": files, "environment": {"set": {"VALUE": value.replace("$", "$$")}}}

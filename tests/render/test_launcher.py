@@ -468,7 +468,7 @@ def open_project() -> Iterator[Path]:
 @pytest.mark.needs("setpriv")
 @pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
 def test_processes_are_counted_for_users(open_project: Path) -> None:
-    """The kernel counts them for all users but root, for whom a cgroup does."""
+    """The kernel counts them for all users but root; for root, a cgroup does."""
     argv = _command(open_project, open_project.parents[1], "resources: {pids: 20}\n")
     many = ["sh", "-c", "for i in $(seq 40); do sleep 3 & done; echo all"]
     env = {"PATH": os.environ["PATH"]}

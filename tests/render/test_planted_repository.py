@@ -45,7 +45,7 @@ PLANTS = {
 
 @pytest.fixture(params=["repository", "none"])
 def project(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """A project, with and without a repository of its own."""
+    """A project, with and without a repository."""
     project = tmp_path / "home" / "p"
     project.mkdir(parents=True)
     if request.param == "repository":

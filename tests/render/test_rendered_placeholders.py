@@ -1,4 +1,4 @@
-"""Placeholders: programs inside cannot create a protected name, and nothing stays on the host.
+"""Placeholders: programs inside cannot create a protected name, and no placeholder stays on the host.
 
 Tests of render/placeholders.py.
 """

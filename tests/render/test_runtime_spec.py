@@ -164,7 +164,7 @@ NETWORK = {"/sys/class/net", "/sys/devices/virtual/net", CARD}
     ],
 )
 def test_the_hosts_network_devices_are_hidden_in_its_sys(network: str, uid: int, hidden: set[str]) -> None:
-    """A user who does not own the network namespace cannot mount its /sys."""
+    """A user other than the owner of the network namespace cannot mount its /sys."""
     entries = {
         **dict.fromkeys(("/", "/home", "/home/u", "/home/u/p"), HostEntry("directory")),
         "/sys/class/net/eth0": HostEntry("symlink", "../../devices/pci0/net/eth0"),

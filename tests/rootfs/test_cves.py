@@ -286,7 +286,7 @@ OVER_A_FILE: dict[str, list[bytes]] = {
 def test_nothing_is_written_through_a_link_to_a_file(
     target: Callable[[Host], bytes], over: list[bytes], host: Host
 ) -> None:
-    """CVE-2021-32760: containerd changed the mode of what a link led to, by way of a hard link to it."""
+    """CVE-2021-32760: containerd changed the mode of a link's target, through a hard link to the link."""
     bridge = [symlink(b"bridge", target(host))]
     for layers in ([bridge + over], [bridge, over]):
         assert attempt(host, *layers) == "contained"
@@ -496,7 +496,7 @@ def test_cve_2026_42574_what_lies_outside_is_not_read(host: Host) -> None:
 
 
 def test_cve_2025_4517_a_path_longer_than_the_system_resolves(host: Host) -> None:
-    """CPython's filters resolved a path longer than PATH_MAX only in part, and let the rest through."""
+    """CPython's filters resolved a path longer than PATH_MAX only in part, and accepted the rest."""
     component, steps = b"d" * 247, b"abcdefghijklmnop"
     members, path = [], b""
     for step in steps:
@@ -589,7 +589,7 @@ def test_cve_2024_23652_what_is_taken_away_takes_nothing_outside_with_it(host: H
 
 
 def test_a_bomb_of_files_and_one_of_bytes_are_stopped(host: Host) -> None:
-    """umoci's own security page: no defence against decompression bombs."""
+    """umoci's own security page states that it has no defence against decompression bombs."""
     with pytest.raises(ArchiveRefused, match="one more than the 1000 members allowed"):
         unpack(stack([file(b"%d" % n) for n in range(1001)]), host.root, limits=ArchiveLimits(entries=1000))
     with pytest.raises(ArchiveRefused, match="bytes have become"):

@@ -365,7 +365,7 @@ APP_FILES = """\
 
 
 def debian(root: Path) -> Path:
-    """A root with dpkg's database, on a merged /usr whose database still says /bin."""
+    """A root with dpkg's database, on a merged /usr whose database still contains /bin."""
     build(
         root,
         {
@@ -680,7 +680,7 @@ def test_copy_where_the_kernel_can_not_copy_ranges(tmp_path: Path, monkeypatch: 
 
 
 def image(tmp_path: Path) -> Path:
-    """An image with two programs, of which its own command is the second."""
+    """An image with two programs; the second is its own command."""
     root = build(
         tmp_path / "root",
         {

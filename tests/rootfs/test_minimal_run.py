@@ -115,7 +115,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def under_runc(report: BundleReport, tmp_path: Path) -> process.Result:
-    """Run the bundle as it is."""
+    """Run the bundle unchanged."""
     words = ["runc", "--root", str(tmp_path / "state")]
     name = f"sandwright-test-{uuid.uuid4().hex}"
     try:

@@ -222,7 +222,7 @@ def test_layers_of_an_archive_can_be_read_at_once(tmp_path: Path) -> None:
 
 
 def several(tmp_path: Path) -> tuple[Path, Json, Json]:
-    """An index in an index, and a name for each platform, as our own builder writes them."""
+    """An index in an index, and a name for each platform, like the output of our own builder."""
     layout = Layout(tmp_path / "several")
     amd = layout.image(HELLO, arch="amd64", platform=platform("amd64"))
     arm = layout.image(HELLO, arch="arm64", platform=platform("arm64", variant="v8"))
@@ -352,7 +352,7 @@ Change = Callable[[Layout], None]
 
 
 def in_index(**changes: Any) -> Change:
-    """Change the only descriptor of index.json; None takes a field away."""
+    """Change the only descriptor of index.json; None removes a field."""
 
     def change(layout: Layout) -> None:
         row = {**layout.image(HELLO), **changes}

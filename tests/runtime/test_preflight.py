@@ -140,7 +140,7 @@ def test_without_a_daemon_root_gets_one(host: MachineFacts, monkeypatch: pytest.
 
 
 def test_an_emulator_must_be_fixed(host: MachineFacts, foreign: str) -> None:
-    """Without the fix-binary flag the kernel looks for the interpreter inside the container."""
+    """Without the fix-binary flag the kernel searches for the interpreter inside the container."""
     machine = "aarch64" if foreign == "linux/arm64" else "x86_64"
     loose = Binfmt(f"qemu-{machine}", enabled=True, interpreter="/usr/bin/qemu", fix_binary=False)
     seen = check_runtime(RUNTIMES["runc"], foreign, dataclasses.replace(host, binfmt=(loose,)), NEVER)

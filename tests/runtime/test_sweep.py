@@ -1,4 +1,4 @@
-"""The leftovers of a killed run are removed by the next one, which touches nothing else."""
+"""The leftovers of a killed run are removed by the next one, which removes nothing else."""
 
 from __future__ import annotations
 

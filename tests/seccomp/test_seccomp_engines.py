@@ -88,7 +88,7 @@ NAMES = tuple(EXPECTED)
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """The directory that containers see as /w."""
+    """The directory that containers have as /w."""
     folder = tmp_path / "files"
     folder.mkdir(mode=0o755)
     (folder / "probe.py").write_text(PROBE, encoding="utf-8")

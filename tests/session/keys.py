@@ -98,7 +98,7 @@ def ctrl_backslash(at: Shell) -> None:
 
 
 def ctrl_z_and_fg(at: Shell) -> None:
-    """It stops the command, twice; the shell goes on; `fg` gives the command the keys back."""
+    """It stops the command, twice; the shell goes on; `fg` returns the keys to the command."""
     at.start('echo u""p; read x; echo r""ead:$x; read x; echo r""ead:$x; exit 9')
     at.stopped()
     assert "-icanon" not in at.line("stty -a | grep -o '[-]*icanon'")

@@ -1,4 +1,4 @@
-"""The refused accesses of a run are reported at its end: all of them, and nothing else.
+"""The denied accesses of a run are reported at its end: all of them, and no others.
 
 Tests of launcher/source/notify.c.
 Tests of launcher/source/refusals.c: counted, at most 256 kinds.

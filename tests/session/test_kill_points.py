@@ -23,7 +23,7 @@ from support.waiting import until
 
 POINTS = 25 if THOROUGH else 5
 PARTS = 10 if THOROUGH else 1
-"""For each of four kinds of sessions: 1,000 points, or 20."""
+"""The runs for each of four kinds of sessions: 1,000 points, or 20."""
 AT_ONCE = (1, 1, 1, 2, 3) if THOROUGH else (1,)
 """The number of processes that are killed at each point."""
 GAPS = ("filesystem.protect", "filesystem.attributes", "process.kernel")

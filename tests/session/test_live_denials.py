@@ -1,4 +1,4 @@
-"""Denials are reported while a run goes on: `run --denials FILE`, and `logs --denials` of a detached run.
+"""Denials are reported during a run: `run --denials FILE`, and `logs --denials` of a detached run.
 
 Tests of session/follower.py.
 Tests of session/live_denials.py.

@@ -268,7 +268,7 @@ def _plant(folder: Path, evil: Path) -> None:
 
 
 def _first_on_path(project: Project) -> Path:
-    """Put planted programs first on PATH: in the project, behind a link to it, and by a relative name."""
+    """Put planted programs first on PATH: in the project, behind a link to it, and under a relative name."""
     evil = project.home / "evil"
     _plant(project.root / "node_modules" / ".bin", evil)
     (project.home / "link").symlink_to(project.root)

@@ -124,7 +124,7 @@ def test_a_file_that_cant_be_written_leaves_the_status(native: Project) -> None:
 
 
 def test_a_launcher_that_is_none(native: Project) -> None:
-    """A file that can't be executed starts nothing, and leaves no record."""
+    """A file that can't be executed starts no command, and leaves no record."""
     launcher = native.home / "standin" / "launch"
     launcher.chmod(0o644)
     ended = native.run("true")

@@ -1,7 +1,7 @@
 """The commands in our documentation: found in its pages, run in a project, with their output compared.
 
-A block of a page is a fence whose first line begins with `$ `, or one marked `sh`. A comment above it says
-what is done with it:
+A block of a page is a fence whose first line begins with `$ `, or one marked `sh`. A comment above it gives
+its use:
 
 <!-- shown: REASON -->         it is not run <!-- elsewhere: FILE -->       it is run by that file of this
 repository <!-- needs: TOOL TOOL -->      it is run where these programs are; without one, the page is
@@ -29,7 +29,7 @@ _FILE = re.compile(r"# ([\w./-]+\.(?:yaml|py|json|sb|toml))\n")
 
 @dataclass(frozen=True)
 class Command:
-    """A command, and the lines that a page shows behind it."""
+    """A command, and the lines that a page shows after it."""
 
     text: str
     shown: tuple[str, ...] = ()

@@ -3,8 +3,8 @@
 python deadfuse.py SHOWN MOUNTED [OTHER NAME]
 
 It says `mounted`. A line on standard input makes it silent: it reads each request and answers none, so that a
-process that waits can't even be killed. At the end of its input it ends, and all that wait get an error.
-OTHER is a second name of what is called NAME, which no listing has: as `GIT~1` is of `.git` on Windows' file
+process that waits can't even be killed. At the end of its input it ends, and all waiting processes get an
+error. OTHER is a second name of the file NAME, which no listing has, like `GIT~1` for `.git` on Windows' file
 systems.
 """
 

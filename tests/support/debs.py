@@ -1,4 +1,4 @@
-"""Makes small Debian packages for tests, well formed and not, with Python's own tarfile and compressors."""
+"""Makes small Debian packages for tests, valid and invalid, with Python's own tarfile and compressors."""
 
 from __future__ import annotations
 

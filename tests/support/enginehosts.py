@@ -26,7 +26,7 @@ CHANGES = (
     'VOLUME ["/volume"]',
     "USER 4242:4242",
 )
-"""The settings of an image that a sandbox overrules, except the image's own variables."""
+"""The settings of an image that a sandbox overrides, except the image's own variables."""
 
 
 PODMAN_NAMES = frozenset() if os.geteuid() == 0 else frozenset(("containers", "libpod", "runc"))
@@ -43,7 +43,7 @@ class EngineHost:
     environment: Mapping[str, str]
 
     def run(self, *words: str, check: bool = True) -> process.Result:
-        """The engine's own command line."""
+        """Run the engine's own command line."""
         return process.run(self.program, *words, env=self.environment, timeout=60, check=check)
 
     def containers(self, label: str = "sandwright.session") -> list[str]:

@@ -6,7 +6,7 @@ the seccomp profiles are in `tests/golden/seccomp/<profile>/`. The file `same` l
 - `NAME = ARTIFACT` names an artifact with the same bytes. - `NAME = sha256:DIGEST` has only the digest, for
 compiled filters.
 
-`SANDWRIGHT_UPDATE_GOLDEN=1 pytest tests/test_golden.py` records what is rendered now; then read `git diff`.
+`SANDWRIGHT_UPDATE_GOLDEN=1 pytest tests/test_golden.py` records the current rendering; then read `git diff`.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ It is stated here separately from the renderers, with which the tests of user ma
 `itself`: the command is a process of the caller's on the host. `namespace`: a user namespace maps the user
 inside to the caller. `accounts`: the engine starts the command with the caller's numbers, and rendered
 account files name them. `init`: the image starts as root, and its first process (`config.init` of its
-definition) becomes the caller; no method of ours needs that, but whoever runs such an image by hand does.
-`none`: files belong to somebody else.
+definition) becomes the caller; no method of ours needs that, but users who run such an image by hand do.
+`none`: files belong to another user.
 """
 
 from __future__ import annotations

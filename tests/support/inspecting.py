@@ -141,7 +141,7 @@ class Inspected:
     def ask(self, sent: bytes, host: str = API, *, patience: float = 5.0) -> Reply:
         """Send bytes to an opened host, and read to the end, or until some seconds of silence."""
         with self.tunnel(host) as connection:
-            with contextlib.suppress(OSError):  # who refuses a request may close before it has come whole
+            with contextlib.suppress(OSError):  # a refusal may close it before the whole request arrives
                 connection.sendall(sent)
             return Reply(rest(connection, patience))
 

@@ -59,7 +59,7 @@ def accounts_as_they_are(item: pytest.Item) -> Iterator[None]:
     """Prevent changes of accounts while a test starts sandboxes.
 
     useradd(8) replaces /etc/shadow and /etc/subuid. A sandbox that hides the first ends when its mount is
-    replaced, and what is mounted over the second is gone.
+    replaced, and a mount over the second disappears.
     """
     if not starts_sandboxes(item):
         yield

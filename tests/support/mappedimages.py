@@ -1,4 +1,4 @@
-"""Images with `config.init` to start: an Alpine-like one, and one on distroless by our own builder."""
+"""Images with `config.init` to start: an Alpine-like one, and one on distroless, built by our own builder."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _WAIT = "trap 'exit 0' TERM; sleep 600 & wait"
 
 @dataclass(frozen=True)
 class PodmanStore:
-    """A private Podman; `folder` holds all of it."""
+    """A private Podman; `folder` contains all of it."""
 
     folder: Path
 

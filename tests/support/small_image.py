@@ -1,8 +1,8 @@
-"""A small image for tests: the machine's own Python with just what the attempts import, as bundle and as
+"""A small image for tests: the machine's own Python with only the imports of the attempts, as bundle and as
 archive.
 
-It is made of the distribution's Python, so it is real; only its being assembled by copying is not how
-images are made.
+It is made of the distribution's Python, so its programs are real; only its assembly by copying differs from
+that of other images.
 """
 
 from __future__ import annotations

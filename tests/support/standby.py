@@ -1,12 +1,12 @@
 """Our program, imported once in a run and forked for each call: imports take most of a short command's time.
 
-`COMMAND` and words are an argv that does what `python -P -c 'from sandwright.cli import main; main()'` does.
+`COMMAND` and words are an argv with the effect of `python -P -c 'from sandwright.cli import main; main()'`.
 `programs(DIRECTORY)` puts `sandwright` and `invoke` there. `interpreter(FILE)` stands in for Python in the
 first line of `sandwright-interpreter`. Each passes its words, environment, directory and open files to a
-server of this run, a process that waits with everything imported. That forks a child, in which nothing of
-ours has run yet, like in a program that was just started, but what reads our installed files. The child
-differs from one in this: it has the server's parent, user, limits and signals, not the caller's. Tests of
-those start the real program.
+server of this run, a process that waits with everything imported. It forks a child. As
+in a program that was just started, none of our code has run there, except the code that reads our installed
+files. The child has the server's parent, user, limits and signals, and not the caller's; tests of those start
+the real program.
 """
 
 from __future__ import annotations

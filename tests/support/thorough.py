@@ -1,4 +1,4 @@
-"""The tests of a default run, and those that only `invoke test --thorough` has time for."""
+"""The tests of a default run, and those of `invoke test --thorough`, which take longer."""
 
 from __future__ import annotations
 

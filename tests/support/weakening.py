@@ -121,7 +121,7 @@ def probes(changes: Mapping[str, tuple[object, str]], names: Iterable[str]) -> s
 
 
 def group_id(names: Sequence[str]) -> str:
-    """For `pytest.mark.parametrize`."""
+    """The id for `pytest.mark.parametrize`."""
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 

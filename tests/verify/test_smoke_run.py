@@ -83,7 +83,7 @@ def _row(report: ImageReport, runtime: str) -> ImageRow:
 
 
 RUNTIME = "runc" if os.geteuid() == 0 else "runsc"
-"""Without root runc maps one id, and the image has another user."""
+"""Without root, runc maps one id, and the image's user has another."""
 
 
 @pytest.mark.needs(RUNTIME, "bwrap")

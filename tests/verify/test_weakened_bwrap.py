@@ -304,7 +304,7 @@ UNWATCHED = {"lifecycle/denied-later"}
 def test_one_duty_of_the_launcher_less(
     change: Weaken, red: str, prove_with: Prove, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lifecycle, "GRACE", 5.0)  # what stays, stays
+    monkeypatch.setattr(lifecycle, "GRACE", 5.0)  # leftovers stay
     assert set(prove_with("bwrap", POLICY, change, runs=True)) == {*red.split(), *UNWATCHED}
 
 

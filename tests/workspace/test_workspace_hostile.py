@@ -120,7 +120,7 @@ def test_links_are_compared_and_made_and_never_followed(review: Review, victim: 
     )
     assert review.apply().conflicts == []
     assert contents(review.project) == contents(tree)
-    # The project has a link now: nothing goes through it.
+    # The project now has a link: no file is written through it.
     forged = Change(b"d/secret", "added", None, NewEntry("file", 0o644, 1, digest="00" * 32))
     assert [path for path, _ in review.apply(2, chosen=[forged]).conflicts] == [b"d/secret"]
     assert (victim / "secret").read_text() == "secret"
@@ -235,7 +235,7 @@ def _exchange(root: Path, victim: Path, ended: threading.Event) -> None:
         with contextlib.suppress(OSError):
             (root / "d").rename(root / "real")
             (root / "d").symlink_to(victim)
-            folder = os.open(root / "real", os.O_DIRECTORY | os.O_NOFOLLOW)  # what is in `victim` isn't ours
+            folder = os.open(root / "real", os.O_DIRECTORY | os.O_NOFOLLOW)  # `victim`'s content isn't ours
             try:
                 fd = os.open("5", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, dir_fd=folder)
                 with os.fdopen(fd, "w") as file:

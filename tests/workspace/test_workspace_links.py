@@ -1,4 +1,4 @@
-"""Changes behind links are held back: a change at a link's target is one at the link, too.
+"""Changes at the targets of links are held back: a change at a link's target is one at the link, too.
 
 Tests of workspace/links.py, with workspace/withheld.py.
 """

@@ -1,4 +1,4 @@
-"""Changes that are listed while a run works in the copy: everything is read as it is, and nothing is written.
+"""Changes that are listed while a run works in the copy: all files are read unchanged, and none is written.
 
 Tests of workspace/running.py.
 Tests of workspace/links.py: links are followed in the copy only.

@@ -1,4 +1,4 @@
-"""Sockets under landlock: own ones, listed ones, exact ports of the host's loopback, and no others.
+"""Sockets under landlock: the sandbox's own, listed ones, exact ports of the host's loopback, and no others.
 
 Tests of launcher/source/socket_broker.c.
 """

@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run tests that create accounts alone, as root."""
+    """Run tests that create accounts one at a time, and as root."""
     for item in items:
         if item.path.is_relative_to(HERE) and {"made", "project"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.exclusive("accounts"))

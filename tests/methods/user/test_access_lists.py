@@ -101,7 +101,7 @@ def test_a_tree_is_shared_and_taken_back(tmp_path: Path) -> None:
 
 
 def test_links_and_second_names_lead_nowhere(tmp_path: Path) -> None:
-    """A user of the tree may have made them, and root may be the one who shares it."""
+    """A user of the tree may have made them, and root may be the user who shares it."""
     outside = tmp_path / "outside"
     outside.write_text("secret")
     tree = tmp_path / "tree"

@@ -213,7 +213,7 @@ def test_a_cache_is_made_with_it_and_stays_in_reach(made: Callable[[], Project])
     script = "echo $1 >>$PIP_CACHE_DIR/kept && tail -n 1 $PIP_CACHE_DIR/kept; ls $2"
     for number in ("1", "2", "3"):
         if number == "3":
-            (own / "pip").chmod(0o700)  # a user who does that closes it, and learns how to open it
+            (own / "pip").chmod(0o700)  # this closes it, and the message says how to open it
             assert project.sandwright("account-setup").returncode == 3
             assert project.sandwright("account-setup", "--yes").returncode == 0
         ran = project.sandwright("run", "--", "sh", "-c", script, "sh", number, str(own.parent))

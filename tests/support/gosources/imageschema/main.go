@@ -13,7 +13,7 @@ import (
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// What manifests and indexes refer to.
+// The types of documents to which manifests and indexes refer.
 type links struct {
 	Config    *json.RawMessage
 	Subject   *json.RawMessage
@@ -40,7 +40,7 @@ func validate(kind schema.Validator, where string, content []byte) {
 	}
 }
 
-// Validates a descriptor, and what it describes if that is here and has a schema.
+// Validates a descriptor, and its document if that is here and has a schema.
 func follow(raw json.RawMessage, where string) {
 	var found v1.Descriptor
 	validate(schema.ValidatorMediaTypeDescriptor, where, raw)
