@@ -57,8 +57,7 @@ for _name in ("execv", "execve"):
     setattr(os, _name, _guarded(getattr(os, _name)))
 
 REQUIRED = frozenset(os.environ.get("SANDWRIGHT_REQUIRE", "").split(","))
-"""Tools whose absence is a failure instead of a skip; `all` means every tool that a test names. CI sets
-it."""
+"""Tools whose absence is a failure instead of a skip; `all` means every tool in a test. CI sets it."""
 
 TESTS = Path(__file__).parent
 
@@ -115,8 +114,7 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Start each worker with another part of the modules: one compiles them, and the others load the
-    result."""
+    """Start each worker with another part of the modules: one compiles a module, and the others load it."""
     report = yield
     worker = getattr(collector.config, "workerinput", None)
     if worker is not None and collector.path == TESTS and report.passed:

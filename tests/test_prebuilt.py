@@ -1,7 +1,7 @@
 """The shipped binaries: the committed bytes equal a build of their sources.
 
 Tests of crossbuild.py.
-Tests of launcher/__init__.py: which sources are in which program.
+Tests of launcher/__init__.py: the sources of each program.
 Tests of prebuilt.py.
 """
 

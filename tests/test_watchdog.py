@@ -106,8 +106,7 @@ def test_describe(ended: Ended, text: str) -> None:
 
 
 def test_it_reads_nothing_and_gets_no_device_of_the_host() -> None:
-    """runsc makes the container's user the owner of its streams: /dev/null would change for the whole
-    host."""
+    """runsc makes the container's user the owner of its streams: /dev/null would change on the host."""
     ended = run_bounded(["sh", "-c", "readlink /proc/self/fd/0; cat"], limit=20, stop=NEVER)
     assert ended.stdout.startswith(b"pipe:")
     assert ended.status == 0

@@ -1,5 +1,4 @@
-"""The bridge from inside a rendered bubblewrap sandbox: a push with a token that the sandbox never
-contains."""
+"""The bridge from inside a rendered bubblewrap sandbox: a push with a token that is never inside."""
 
 from __future__ import annotations
 
@@ -145,8 +144,7 @@ def test_without_a_bridge_nothing_starts(place: World) -> None:
 
 
 def test_a_bridge_that_dies(place: World) -> None:
-    """Programs inside get an error, and never the host's own program, although it is on PATH behind the
-    shim."""
+    """Programs inside get an error, and never the host's own program, which is on PATH behind the shim."""
     script = "show </dev/null; until [ -e dead ]; do sleep 0.05; done; git push; echo $?; command -v git"
     with (
         place.bridge(POLICY, environment=ENVIRONMENT) as bridge,
@@ -171,8 +169,7 @@ SHOWN = "credentials: {shims: {show: {allow: ['*']}}}\n"
 
 
 def _through(place: World, number: int, policy: str = SHOWN) -> process.Result:
-    """Call a shim in a sandbox that gets the bridge's channel under this number, or under the next free
-    one."""
+    """Call a shim in a sandbox that gets the bridge's channel under this number, or the next free one."""
     with place.bridge(policy) as bridge:
         channel = fcntl.fcntl(bridge.channel, fcntl.F_DUPFD_CLOEXEC, number)
         try:

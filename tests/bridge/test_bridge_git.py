@@ -203,8 +203,7 @@ HOOKS = (
 
 
 def test_a_hostile_repository_runs_nothing(place: World, bridge: Bridge, server: GitServer) -> None:
-    """The sandbox writes hostile configuration after the bridge has started: the host's Git reads none of
-    it."""
+    """The sandbox writes hostile configuration after the bridge's start: the host's Git reads none of it."""
     pwned = place.root / "pwned"
     values = {"pwned": str(pwned), "project": str(place.project)}
     place.git("config", "extensions.worktreeConfig", "true")
@@ -292,8 +291,7 @@ def test_objects_of_elsewhere_are_not_sent(place: World, bridge: Bridge) -> None
 
 @pytest.mark.parametrize("what", [".git", ".git/refs", ".git/objects", ".git/objects/pack", ".git/HEAD"])
 def test_links_in_the_repository(place: World, bridge: Bridge, what: str) -> None:
-    """A part of the repository that is replaced by a link to the outside is neither followed nor written
-    through."""
+    """A part of the repository that is replaced by a link to the outside is not read or written through."""
     outside = place.root / "outside"
     inside = place.project / what
     if not inside.exists():

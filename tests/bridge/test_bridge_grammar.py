@@ -3,8 +3,8 @@ pass.
 
 Each trick is tried with the widest policy there is, `allow: ["*"]`: only the profile stands against it.
 
-Tests of bridge/arg_types.py: what a value of an option may be.
-Tests of bridge/grammar.py: which arguments of a shim pass.
+Tests of bridge/arg_types.py: the valid values of options.
+Tests of bridge/grammar.py: the accepted arguments of a shim.
 Tests of bridge/profiles.py: the tables of git and gh.
 """
 

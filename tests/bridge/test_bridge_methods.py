@@ -1,5 +1,4 @@
-"""Shims in every kind of container: the caller that the bridge sees, the common behaviour, and the
-refusals."""
+"""Shims in every kind of container: the caller in the bridge's view, common behaviour, and refusals."""
 
 from __future__ import annotations
 

@@ -185,8 +185,7 @@ def test_a_command_for_a_secret_runs_where_no_sandbox_writes(
     ],
 )
 def test_where_a_secret_comes_from(variable: str, value: str, policy: str, said: str) -> None:
-    """A value that the sandbox can read is no secret; one that it can write would be run, or trusted, for
-    it."""
+    """A value that the sandbox can read is no secret; one that it can write would be run or trusted."""
     with world("/var/tmp") as made:
         made.tool("tool", TOOL)
         where = {"project": str(made.project), "home": str(made.root / "home")}

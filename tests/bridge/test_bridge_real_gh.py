@@ -1,5 +1,4 @@
-"""The real gh through the bridge, against a stand-in for GitHub: its requests, and the programs it never
-starts."""
+"""The real gh through the bridge, against a stand-in for GitHub: requests, and programs that never start."""
 
 from __future__ import annotations
 
@@ -38,8 +37,7 @@ def place() -> Iterator[World]:
 
 
 def _hostile(made: World) -> None:
-    """Plant programs and settings that gh would start or read if it searched the workspace or the host's own
-    home."""
+    """Plant programs and settings that gh would use if it searched the workspace or the host's own home."""
     script = f"#!/bin/sh\necho started >>{made.root}/pwned\nexit 1\n"
     for folder in (made.project, made.project / "bin", made.root / "home"):
         folder.mkdir(exist_ok=True)
@@ -70,8 +68,7 @@ def bridge(place: World, server: GitHub) -> Iterator[Bridge]:
 
 
 def test_what_gh_sends(place: World, bridge: Bridge, server: GitHub) -> None:
-    """gh sends the sandbox's token and no other, to one host, and about the repository that the bridge
-    knows."""
+    """gh sends the sandbox's token and no other, to one host, about the repository that the bridge knows."""
     result = place.call(bridge, "gh", "pr", "list", "--json", "number,title")
     assert result.stdout == b'[{"number":1,"title":"A request"}]\n', result.stderr
     assert {given for _, _, given, _ in server.seen} == {f"token {TOKEN}"}

@@ -155,8 +155,7 @@ def test_a_repository_of_sha256_with_a_pack(place: World) -> None:
 
 @contextlib.contextmanager
 def _answering(answer: bytes, told: list[bytes]) -> Iterator[str]:
-    """A server on loopback that accepts one connection, records the request and sends an answer; its
-    address."""
+    """A server on loopback that accepts one connection, records the request and answers; its address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(60)
 

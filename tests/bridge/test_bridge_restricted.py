@@ -98,8 +98,7 @@ def test_the_ports_of_the_host_s_proxy(
 
 
 def test_the_git_of_a_call_reads_nothing_of_the_host_s(tmp_path: Path) -> None:
-    """A stand-in for git reads a file when it has to contact the remote, and passes all other calls to
-    git."""
+    """A stand-in for git reads a file when it has to contact the remote, and passes other calls to git."""
     with world() as place:
         secret = tmp_path / "secret"
         secret.write_text("of the host's")

@@ -1,7 +1,7 @@
 """The bridge as a service: calls through a shim, and clients that are malicious or broken.
 
-Tests of bridge/call.py: who may call, what for, with which environment.
-Tests of bridge/children.py: what a program leaves behind.
+Tests of bridge/call.py: accepted callers and calls, and their environment.
+Tests of bridge/children.py: the leftovers of a program.
 Tests of bridge/pump.py.
 Tests of bridge/secret.py: secrets are masked in a program's output.
 Tests of bridge/server.py.
@@ -159,8 +159,7 @@ def test_signals_pass(place: World, bridge: Bridge, number: int, said: bytes, st
 
 
 def test_a_signal_passes_though_input_waits(place: World, bridge: Bridge) -> None:
-    """The program doesn't read: the input stops at the granted amount, and the signal does not wait behind
-    it."""
+    """The program doesn't read: input stops at the granted amount, and the signal does not wait behind it."""
     with process.start(bridge.bin / "tool", "wait", cwd=place.project, stdin=subprocess.PIPE, env={}) as shim:
         assert shim.stdin is not None
         assert shim.stdout is not None
@@ -208,8 +207,7 @@ def test_secrets_are_taken_out_of_output(place: World, bridge: Bridge) -> None:
 
 
 def test_where_it_runs(place: World, bridge: Bridge) -> None:
-    """A call runs in a new, empty directory, wherever the sandbox was: no file of the sandbox controls a
-    program."""
+    """A call runs in a new, empty directory, wherever the sandbox was: no file of it controls a program."""
     below = place.project / "a b" / "c"
     below.mkdir(parents=True, exist_ok=True)
     (below / "planted").write_text("planted")

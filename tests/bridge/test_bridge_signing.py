@@ -1,6 +1,6 @@
 """Signatures of commits and tags by the bridge: signed texts, refused texts, and the keys.
 
-Tests of bridge/keys.py: which keys a bridge takes.
+Tests of bridge/keys.py: the keys that a bridge accepts.
 Tests of bridge/signed_payload.py.
 Tests of bridge/signing.py.
 """
@@ -381,8 +381,7 @@ def _directly(place: Signed, bridge: Bridge, words: tuple[str, ...], data: bytes
 
 
 def test_a_huge_text(place: Signed) -> None:
-    """The text exceeds the granted size, in frames without an end: the connection ends, and the bridge goes
-    on."""
+    """The text exceeds the granted size, in endless frames: the connection ends, and the bridge goes on."""
     with place.world.bridge(POLICY) as bridge:
         assert "more than 1048576 bytes" in place.refused(bridge, COMMIT + "x" * (4 << 20))
         one = frames.encode_frame(FrameKind.STDIN, b"x" * (1 << 19))

@@ -99,8 +99,7 @@ def test_without_the_field(place: World) -> None:
 
 
 def test_without_an_agent(place: World) -> None:
-    """The control: the command does not run, and the message names the missing key and the command that adds
-    it."""
+    """The control: no command runs, and the message names the missing key and the command that adds it."""
     (place.project / "sandbox.yaml").write_text(POLICY + SIGNING)
     done = place.sandwright("run", "--", "echo", "started")
     assert (done.status, done.stdout) == (125, b"")

@@ -197,8 +197,7 @@ def test_reading_a_revision_starts_nothing_that_a_repository_names(project: Path
 
 @pytest.mark.needs("git")
 def test_a_file_of_a_revision_without_an_end(project: Path) -> None:
-    """Gigabytes of blanks take little space when packed, and a stranger's branch may hold them. They are not
-    read."""
+    """Gigabytes of blanks are small when packed, and a stranger's branch may have them. They are not read."""
     git = ("git", "-C", str(project), "-c", "user.name=x", "-c", "user.email=x@example.org")
     (project / "sandbox.yaml").write_text(OLD + " " * (100 << 20))
     process.run(*git, "add", "sandbox.yaml")

@@ -393,8 +393,7 @@ def test_the_task(tmp_path: Path) -> None:
 
 
 def test_an_image_writes_no_line_of_its_own(tmp_path: Path) -> None:
-    """The beginning of each line is ours: a code host obeys `::stop-commands::`, and a person believes `0
-    errors`."""
+    """Each line begins with our text: a code host obeys `::stop-commands::`, a person believes `0 errors`."""
     fake = "x\n::stop-commands::y\ni linux/amd64: 1 layers, 1 kB, 0 errors, 0 warnings"
     config = {
         "WorkingDir": fake,

@@ -16,8 +16,7 @@ MARKS = [mark for marks, _, _ in TOKENS for mark in marks]
 @pytest.mark.parametrize("row", range(len(TOKENS)))
 @given(data=st.data())
 def test_marks_find_what_the_patterns_find(data: st.DataObject, row: int) -> None:
-    """The marks that are searched for first change no result: not in parts of tokens, nor in several at
-    once."""
+    """The preliminary marks change no result: not in parts of tokens, nor in several at once."""
     texts = st.from_regex(TOKENS[row][1]) | st.sampled_from([b"\n", *MARKS])
     content = b" ".join(data.draw(st.lists(texts, min_size=1, max_size=3)))
     content = content[data.draw(st.integers(0, 3)) :]

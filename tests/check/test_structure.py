@@ -330,8 +330,7 @@ def test_how_commands_are_run(runtime: str, tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.needs("busybox", "bwrap")
 def test_commands_run_as_the_image_s_user(tmp_path: Path) -> None:
-    """This also holds without root: commands ran as root inside, which may write files that the user may
-    not."""
+    """This also holds without root: commands ran as root inside, which may write more than the user."""
     text = "commandTests: [{name: n, command: busybox, args: [id, -u], expectedOutput: ['^1000\\n']}]"
     assert run(tmp_path, text, runtimes=["bwrap"], user="1000") == []
     text = "commandTests: [{name: n, command: busybox, args: ['true']}]"

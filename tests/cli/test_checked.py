@@ -143,8 +143,7 @@ EMPTY: dict[str, dict[str, str]] = {
         "--require ,": "--require ',' names nothing",
     },
 }
-"""Commands that check something: the arguments that give them nothing to check, and the reason in their
-message."""
+"""Commands that check something: arguments with nothing to check, and the reason in the message."""
 
 
 NEEDS_ROOT = "only root can start containers of several users"

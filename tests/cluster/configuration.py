@@ -180,8 +180,7 @@ def _kubelet(place: Place) -> Json:
 
 
 def _network(place: Place) -> Json:
-    """Pods reach the node and the networks that it routes; no address is translated, and no NetworkPolicy is
-    enforced."""
+    """Pods reach the node and its routes; no address is translated, and no NetworkPolicy is enforced."""
     ipam = {
         "type": "host-local",
         "subnet": PODS,

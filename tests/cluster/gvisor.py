@@ -37,8 +37,7 @@ def main(words: list[str]) -> None:
 
 
 def _keep_null() -> None:
-    """runsc makes its user the owner of a container's streams, so it gets a /dev/null other than the
-    machine's."""
+    """runsc makes its user the owner of a container's streams, so it gets a separate /dev/null."""
     machines = Path(os.devnull).stat()
     with tempfile.TemporaryDirectory(dir="/dev") as folder:  # where a device can be opened
         node = Path(folder, "null")

@@ -232,8 +232,7 @@ NAMES = TEXTS.filter(lambda name: name not in ("", ".", "..") and not set(name) 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(NAMES, max_size=3, unique=True), TEXTS, st.sampled_from(["none", "proxy", "host"]))
 def test_no_value_adds_anything(names: list[str], value: str, mode: str) -> None:
-    """Every document is the same without the values, except for the mounts and the variable with these
-    values."""
+    """Every document is the same without the values, except for the mounts and the variable for them."""
     paths = [f"{PROJECT}/n/{name}" for name in names]
     entries = dict.fromkeys((*DIRECTORIES, f"{PROJECT}/n", *paths), HostEntry("directory"))
     network = {"network": {"mode": mode}}

@@ -2,7 +2,7 @@
 `cluster/`.
 
 Tests of builder/sandwright_kubernetes/cel.py: the CEL rules of the admission policy, field by field.
-Tests of builder/sandwright_kubernetes/guard.py: which Pods the admission policy lets in.
+Tests of builder/sandwright_kubernetes/guard.py: the Pods that the admission policy admits.
 Tests of builder/sandwright_kubernetes/install.py.
 Tests of builder/sandwright_kubernetes/install_explain.py.
 """

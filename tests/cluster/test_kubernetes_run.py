@@ -261,8 +261,7 @@ def test_fields_of_any_shape() -> None:
 
 
 def test_a_pod_that_only_says_it_is_of_the_job(tmp_path: Path) -> None:
-    """A user who may create Pods in the namespace can add the Job's label; only the cluster sets the
-    owner."""
+    """A user who may create Pods in the namespace can add the Job's label; only the cluster sets owners."""
     forged = {
         "metadata": {"name": "forged", "ownerReferences": [{"kind": "Job", "uid": "another"}]},
         "status": {"phase": "Succeeded", "containerStatuses": [{"name": "sandbox", "state": EXITED}]},

@@ -22,8 +22,7 @@ pytest.importorskip("kubernetes", reason="the Python package `kubernetes` is not
 
 
 def _at_terminal(folder: Path, fake: FakeCluster, keys: tuple[tuple[bytes, bytes], ...]) -> tuple[int, bytes]:
-    """Run a function on a terminal, type keys and wait for the output of each; return the status and all
-    output."""
+    """Run a function on a terminal, type keys and wait for the output of each; return status and output."""
     with fake_cluster(fake, folder) as kubeconfig:
         client = _client(folder, kubeconfig)
         argv = client.argv("sh")

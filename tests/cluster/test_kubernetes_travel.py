@@ -4,8 +4,8 @@ Tests of builder/sandwright_kubernetes/copier/source/copier.c.
 Tests of builder/sandwright_kubernetes/sync/changes.py: conflicts, links that lead out.
 Tests of builder/sandwright_kubernetes/sync/layers.py: the same project gives the same image.
 Tests of builder/sandwright_kubernetes/sync/returned.py: a hostile archive from a Pod.
-Tests of builder/sandwright_kubernetes/sync/rules.py: what may come back, by path.
-Tests of builder/sandwright_kubernetes/sync/snapshot.py: what is denied is not sent.
+Tests of builder/sandwright_kubernetes/sync/rules.py: the paths that may be downloaded.
+Tests of builder/sandwright_kubernetes/sync/snapshot.py: denied files are not sent.
 Tests of folding.py: protected names in another case.
 """
 
@@ -271,8 +271,7 @@ def test_a_link_that_leads_out(project: Project, link: str) -> None:
 
 
 def test_links_that_lead_out_together(project: Project) -> None:
-    """Each link stays inside by its text: the first leads to the project, and the second goes up from
-    there."""
+    """Each link stays inside by its text: the first leads to the project, and the second up from there."""
     first = member("docs/a", tarfile.SYMTYPE, linkname="..")
     second = member("l", tarfile.SYMTYPE, linkname="docs/a/docs/a/../../outside")
     changes, _ = project.apply(archive_of(first, second))

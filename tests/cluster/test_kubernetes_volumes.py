@@ -106,8 +106,7 @@ def test_a_project_in_something_that_is_listed(kind: str, *, readonly: bool) -> 
 
 
 def test_what_is_not_there_yet_is_kept_from_being_made() -> None:
-    """The first missing name is covered, and the directories above it are pinned: none of them can be moved
-    away."""
+    """The first missing name is covered, and the directories above it are pinned: none can be moved away."""
     text = "extends: []\nfilesystem: {write: [$PROJECT], deny: [$PROJECT/src/new/er]}\n"
     assert _mounts(text) == [
         (PROJECT, "project", "", False),

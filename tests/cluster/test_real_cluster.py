@@ -1,5 +1,4 @@
-"""The method `kubernetes` on a real cluster, which `invoke test --thorough` starts if its programs are
-there."""
+"""The method `kubernetes` on a real cluster, which `invoke test --thorough` starts if it can."""
 
 from __future__ import annotations
 
@@ -141,8 +140,7 @@ def test_what_is_not_run(person: Person) -> None:
 
 
 def test_somebody_without_rights(person: Person) -> None:
-    """The message tells a user without rights which ones are missing; with these rights alone the run
-    works."""
+    """The message names the missing rights to a user without any; with these rights alone the run works."""
     person.policy(PLAIN)
     assert person.run("true").returncode == 0
     write_kubeconfig(person.cluster.place, "ada")

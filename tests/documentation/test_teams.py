@@ -1,5 +1,4 @@
-"""The files that a team adds to its repository: hooks, the action, our tasks; `docs/teams.md` runs the
-rest."""
+"""The files that a team adds to its repository: hooks, the action, our tasks; docs/teams.md runs the rest."""
 
 from __future__ import annotations
 

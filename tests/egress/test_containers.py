@@ -38,8 +38,7 @@ ENGINES = [
 ]
 DOCKER = pytest.mark.parametrize("host", representative(ENGINES, "docker"), indirect=True, scope="module")
 PODMAN = pytest.mark.parametrize("host", representative(ENGINES, "podman"), indirect=True, scope="module")
-"""For tests in which the launcher does the same for both. Reachable and unreachable hosts are tried with
-either."""
+"""For tests in which the launcher does the same for both. Each tries reachable and unreachable hosts."""
 
 ASK = """
 ask() {
@@ -205,8 +204,7 @@ direct() { { printf 'GET / HTTP/1.0\\r\\n\\r\\n'; sleep 1; } | nc -w 5 "$1" "$2"
 
 
 def test_programs_that_know_of_no_proxy_reach_what_is_listed(sandbox: Sandbox) -> None:
-    """They reach listed names on web ports, and nothing else; the first command finds names resolved
-    already."""
+    """They reach listed names on web ports, and nothing else; the first command already resolves names."""
     found = sandbox.sh(
         DIRECT + "cat /etc/resolv.conf; direct web.example 80; direct WEB.example 8080; "
         "direct other.example 80; "

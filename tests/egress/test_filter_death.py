@@ -1,6 +1,6 @@
 """The filter of MCP messages is killed: no other process gets its port, and the proxy ends.
 
-Tests of egress/inspection.py: what is left when the filter dies.
+Tests of egress/inspection.py: the state after the death of the filter.
 """
 
 from __future__ import annotations

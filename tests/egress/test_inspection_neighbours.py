@@ -300,8 +300,7 @@ def test_a_connection_without_a_request_ends(opened: Inspected, monkeypatch: pyt
 
 
 def test_its_directory_may_have_a_long_path(network_lab: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user's directory is below `~/.cache` without XDG_RUNTIME_DIR, and a socket's address has 107
-    bytes."""
+    """A user's directory is below `~/.cache` without XDG_RUNTIME_DIR; a socket's address has 107 bytes."""
     monkeypatch.setattr(start, "PREFIX", f"{start.PREFIX}{'x' * 60}")
     with lab() as apart, inspected(apart) as opened:
         assert len(str(opened.folder)) > 107

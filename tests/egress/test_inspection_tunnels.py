@@ -112,8 +112,7 @@ def test_a_tunnel_ends_at_the_rules(opened: Inspected, name: str) -> None:
 
 
 def handshake(opened: Inspected, first: bytes) -> str:
-    """The result of a request that no rule allows, after these first bytes: refused, or the bytes that
-    came."""
+    """The result of a request that no rule allows, after these first bytes: refused, or the answer."""
     with opened.connection(first, timeout=2) as plain, contextlib.suppress(OSError):
         said = head(plain)
         if b" 200 " not in said.split(b"\r\n")[0]:

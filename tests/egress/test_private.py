@@ -89,8 +89,7 @@ def test_with_its_port_alone(running: Proxy, world: World) -> None:
 
 
 def test_a_private_name_that_moves_to_the_machine(running: Proxy, world: World) -> None:
-    """The name server chooses among private addresses, but cannot name this machine or the metadata
-    service."""
+    """The name server chooses among private addresses, but not this machine or the metadata service."""
     before = len(world.reached)
     world.names["moves.example"] = [PRIVATE, "|", METADATA]
     found = {ask(running, connect("moves.example:443")).verdict for _ in range(20)}

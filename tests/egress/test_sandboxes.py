@@ -46,8 +46,7 @@ METHODS = [
 ]
 
 FEW = representative(METHODS, "bwrap", "oci", "vm-landlock")
-"""Methods with the host's files, with a runtime's files, and with their own kernel, where nothing else
-matters."""
+"""Methods with the host's files, with a runtime's, and with their own kernel, if nothing else matters."""
 
 CURL = "curl -sS --max-time 5 -o /dev/null -w '%{http_code}\\n'"
 
@@ -138,8 +137,7 @@ def test_only_what_is_listed_is_reached(sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("sandbox", FEW, indirect=True)
 def test_programs_that_know_of_no_proxy_reach_what_is_listed(sandbox: Sandbox, world: World) -> None:
-    """They reach listed names on web ports. Without a listed name they get nowhere, and no other name is
-    looked up."""
+    """They reach listed names on web ports. Other names get nowhere, and are not looked up."""
     before = len(world.reached), len(world.asked)
     direct = CURL.replace("curl", "curl --noproxy '*'")
     found = sandbox.run(

@@ -555,8 +555,7 @@ TESTED = [name for name, each in METHODS.items() if each.parts.read_back and nam
 @settings(deadline=None, max_examples=examples(25))
 @given(question=st.sampled_from(["read", "write", "exec"]), subject=SUBJECTS)
 def test_no_path_is_open_that_the_policy_closes(case: str, question: str, subject: str) -> None:
-    """For every question: against the policy, only names that don't exist yet are open, and only under
-    mounts."""
+    """For every question: against the policy, only missing names are open, and only under mounts."""
     policy = case_policy(case)
     found: Comparison = explain(policy, question, subject, methods=TESTED)
     for row in found.rows:

@@ -1,6 +1,6 @@
 """Rendered artifacts that allow more than the policy are refused, whichever method rendered them.
 
-Tests of evaluate/boundary.py: the paths, hosts and calls about which the gate asks.
+Tests of evaluate/boundary.py: the paths, hosts and calls that the gate checks.
 Tests of evaluate/gate.py.
 Tests of methods/registry.py: nothing is rendered without the gate.
 Tests of methods/shared/launched.py: a trial is rendered through the gate, too.

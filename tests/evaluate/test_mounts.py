@@ -1,7 +1,7 @@
 """Mount plans: the mounts and their order, the paths that stay open, and the agreement with the policy.
 
 Tests of evaluate/mounts.py.
-Tests of policy/startup.py: what an empty root needs to start a program.
+Tests of policy/startup.py: the paths that a program needs to start in an empty root.
 Tests of render/mounts.py: order of mounts, parents first; pins on directories of a restriction.
 """
 

@@ -1,5 +1,4 @@
-"""The stand-ins for Apple's own profiles: they compile, give the reported rules, and call themselves
-stand-ins."""
+"""The stand-ins for Apple's own profiles: they compile, give the reported rules, and are marked as such."""
 
 from __future__ import annotations
 

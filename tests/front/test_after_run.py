@@ -41,8 +41,7 @@ def _looking(
     policy: str = '"policy": "a"}',
     before: Callable[[], object] = lambda: None,
 ) -> tuple[subprocess.Popen[str], Path]:
-    """The command at the end of a run; a report would print `reported`. `policy` is the one that the entry
-    records."""
+    """The command at the end of a run; a report would print `reported`. `policy` is the entry's."""
     home = folder / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))

@@ -139,8 +139,7 @@ def _entry(recording: Recording) -> bytes:
 
 @pytest.mark.needs("cc")
 def test_a_directory_that_root_closed_has_an_answer(harness: Path) -> None:
-    """Otherwise each run of another user would start Python if root has used Podman: /var/lib/containers is
-    closed."""
+    """Otherwise other users' runs would start Python after root's Podman: /var/lib/containers is closed."""
     with tempfile.TemporaryDirectory(prefix="sandwright-test-", dir="/var/tmp") as base:
         other = None if os.geteuid() else 12345
         closed = Path("/root") if os.geteuid() else Path(base) / "closed"
@@ -168,8 +167,7 @@ def test_a_directory_that_root_closed_has_an_answer(harness: Path) -> None:
 
 @pytest.mark.needs("cc")
 def test_both_have_the_same_answers(harness: Path, tmp_path: Path) -> None:
-    """If the answers differed for a kind, every run would start Python; the test has one example of each
-    kind."""
+    """If the answers differed for a kind, every run would start Python; each kind has one example here."""
     with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as other:
         one.bind(str(tmp_path / "s"))
         one.listen()

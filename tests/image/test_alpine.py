@@ -149,8 +149,7 @@ def target(path: Path) -> str:
 
 
 def files_of_database(root: Path) -> list[str]:
-    """Names, versions and files, with their checksums; the index has fewer of the other fields than the
-    packages."""
+    """Names, versions and files, with their checksums; the index lacks some other fields of the packages."""
     lines = (root / "lib/apk/db/installed").read_text().splitlines()
     return [line for line in lines if line[:1] in set("CPVAFRaMZDp")]
 

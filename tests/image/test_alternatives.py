@@ -178,8 +178,7 @@ def test_a_dockerfile_is_refused(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.needs("apt-get", "bwrap")
 def test_numpy_is_imported(tmp_path: Path) -> None:
-    """NumPy's library needs libblas.so.3, which is an alternative: it is missing unless the definition
-    declares it."""
+    """NumPy's library needs libblas.so.3, an alternative: it is missing unless the definition declares it."""
     images = tmp_path / "images"
     (platform,) = (each for each in get_args(Platform) if each == collect_host().platform)
     _example(images)

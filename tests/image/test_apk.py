@@ -1,7 +1,7 @@
 """Alpine's packages and indices: read, verified, locked, and built into an image, without apk itself.
 
 Tests of image/apk/database.py.
-Tests of image/apk/resolver.py: which Alpine packages a lock gets.
+Tests of image/apk/resolver.py: the Alpine packages in a lock.
 Tests of image/apk/signing.py: the signature of a package index.
 """
 

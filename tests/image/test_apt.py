@@ -1,6 +1,6 @@
 """Resolving with the real apt, against archives that the test makes and signs, and against Debian's.
 
-Tests of image/apt.py: which Debian packages a lock gets, and the signature of a package index.
+Tests of image/apt.py: the Debian packages in a lock, and the signature of a package index.
 Tests of image/aptsources.py.
 """
 

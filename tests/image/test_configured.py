@@ -1,7 +1,7 @@
 """Images whose packages configure themselves: mmdebstrap gets the locked packages, and is not trusted.
 
 Tests of image/configured.py.
-Tests of image/residue.py: what maintainer scripts make of the building machine.
+Tests of image/residue.py: traces of the building machine from maintainer scripts.
 Tests of image/scratch.py: no content of a mount is removed.
 """
 

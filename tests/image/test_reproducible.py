@@ -168,8 +168,7 @@ def whole_or_absent(output: Path) -> list[str]:
 
 
 def steps_of(world: World, output: Path) -> int:
-    """The number of names below the output that a complete build opens, links, renames, creates or
-    removes."""
+    """The number of names below the output that a whole build opens, links, renames, creates or removes."""
     return int(build_in_child(world, output, "count=1")[-1])
 
 

@@ -61,8 +61,7 @@ def test_on_a_shipped_image(tmp_path: Path) -> None:
 
 
 def test_users_of_a_base(tmp_path: Path) -> None:
-    """A build refuses a duplicate name or number, so the definition uses the base's user, or another
-    number."""
+    """A build refuses a duplicate name or number: the definition uses the base's user, or another number."""
     own = NewImage("own", "workspace").write(tmp_path, bases=SHIPPED)
     assert (own.accounts.users, own.directories, own.config.user) == ((), (), "agent")
     derived = NewImage("derived", "own", user="second").write(tmp_path, bases=SHIPPED)

@@ -78,8 +78,7 @@ def _other_policy(made: Bench) -> str:
 
 
 def _one(made: Bench, words: tuple[str, ...], way: str, chance: random.Random, running: set[int]) -> str:
-    """Run one session, and return its faults. Inside, the placeholders are there at its start and at its
-    end."""
+    """Run one session, and return its faults. Inside, the placeholders exist at its start and at its end."""
     look = "for i in .bashrc .vscode .git/commondir; do [ -e $i ] || { echo gone $i; exit 9; }; done"
     pause = chance.random()
     inside = f"{look}; echo up; {f'sleep {pause:.2f}; {look}; exit 7' if way == 'exit' else 'exec sleep 300'}"

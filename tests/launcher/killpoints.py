@@ -264,8 +264,7 @@ def _run(bench: Bench, point: Point, at: int, act: object) -> tracing.Traced:
 
 
 def _victims(run: tracing.Traced, role: str) -> list[int]:
-    """The processes to kill, none if they don't exist yet; a process that would wait forever without one is
-    ended."""
+    """The processes to kill, none if they don't exist yet; one that would wait forever for them is ended."""
     match role:
         case "monitor":
             found = [each for each in run.processes if each != run.main and _leads(each)]

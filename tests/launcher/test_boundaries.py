@@ -93,8 +93,7 @@ def test_who_ignores_the_end_of_children_gets_a_status(launcher: Path, environ: 
 def test_who_reads_no_errors_gets_the_status_of_a_refusal(
     launcher: Path, environ: dict[str, str], early: bool
 ) -> None:
-    """This includes a refusal before the monitor starts, and one in the process that should become
-    bubblewrap."""
+    """This includes a refusal before the monitor starts, and one by the process that becomes bubblewrap."""
     if not early:
         bwrap = launcher.parent.parent / "bin/bwrap"
         bwrap.parent.mkdir()

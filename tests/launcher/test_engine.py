@@ -54,8 +54,7 @@ def _environment(host: EngineHost, tmp_path: Path) -> dict[str, str]:
 
 
 def _named(launcher: int, role: str) -> list[int]:
-    """The launcher, its monitor, or the engine's client, which is the monitor's child with another
-    program."""
+    """The launcher, its monitor, or the engine's client, a child of the monitor with another program."""
     if role == "launcher":
         return [launcher]
     monitors = children_of(launcher)

@@ -1,6 +1,6 @@
 """C that parses survives any bytes (fuzz): plans of mounts, mountinfo, and more.
 
-Tests of launcher/source/diag.c: which files listening Unix sockets are bound to.
+Tests of launcher/source/diag.c: the files to which listening Unix sockets are bound.
 Tests of launcher/source/document.c.
 Tests of launcher/source/filter.c: a seccomp filter answers as the evaluator says.
 Tests of launcher/source/line.c.
@@ -210,8 +210,7 @@ AHEAD = 1 << 15
 
 @pytest.mark.needs("cc")
 def test_connections_of_a_kernel_that_was_taken_over(harness: Path) -> None:
-    """The number of accepted frames, of which the last may break the rules; the kernel chooses odd
-    numbers."""
+    """The number of accepted frames, of which the last may break the rules; the kernel uses odd numbers."""
     begun, later = frame(BEGIN, 1, THERE), frame(BEGIN, 1, LATER)
     right = {
         frame(BEGIN, 255, THERE): 1,
@@ -255,8 +254,7 @@ def test_connections_of_a_kernel_that_was_taken_over(harness: Path) -> None:
 
 @pytest.mark.needs("cc")
 def test_what_a_kernel_that_was_taken_over_says_to_the_relay(harness: Path) -> None:
-    """The relay sends no more than the kernel may receive, whatever it claims: the harness checks each
-    count."""
+    """The relay sends no more than the kernel may receive, whatever it claims: the harness checks counts."""
     most = 1 << 31
     told = {
         b"": "nothing",

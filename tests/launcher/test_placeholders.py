@@ -227,8 +227,7 @@ def test_what_others_made_stays(
 def test_what_only_looks_like_one_stays(
     project: Path, words: list[str], start: Start, when: str, name: str
 ) -> None:
-    """A user's own empty directory or file of that mode is recognised by its inode number, not by the mode
-    alone."""
+    """A user's own empty directory or file of that mode is recognised by its inode number."""
     path = project / name
 
     def make() -> None:

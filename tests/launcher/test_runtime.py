@@ -213,8 +213,7 @@ def test_the_configuration_is_as_rendered_but_for_what_a_run_brings(method: str,
     ),
 )
 def test_what_a_runtime_would_change_is_refused(method: str, name: str, raw: bytes, make: Make) -> None:
-    """The configuration is JSON: any other byte would become a replacement character, and thus another
-    name."""
+    """The configuration is JSON: any other byte would become a replacement character, and another name."""
     launcher = make(method, "environment: {pass: [ODD]}\n")
     launcher.fake()
     text = os.fsdecode(raw)

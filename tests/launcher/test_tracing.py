@@ -61,8 +61,7 @@ def test_who_is_killed_while_it_is_let_go(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def _end(processes: list[int]) -> None:
-    """End the processes that are children of this process, or traced by it; other numbers may be
-    another's."""
+    """End the processes that are children of this process, or traced by it; others may have other owners."""
     for process in reversed(processes):
         with contextlib.suppress(ChildProcessError):
             if os.waitpid(process, tracing.WALL | os.WNOHANG)[0] == 0:

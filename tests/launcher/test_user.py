@@ -146,8 +146,7 @@ def test_nobody_but_root_is_its_half(person: Person) -> None:
 
 
 def test_root_s_half_takes_nothing_from_another_program(person: Person) -> None:
-    """A caller that isn't this program has no descriptor to give, and no variable of the environment
-    counts."""
+    """A caller that isn't this program has no descriptor to give, and no environment variable counts."""
     ran = person.bin / "ran"
     for number in ("0", "3", "-1", "x", "99999999999"):
         ended = subprocess.run(

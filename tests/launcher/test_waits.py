@@ -146,8 +146,7 @@ def test_a_watch_that_never_begins(tmp_path: Path, program: Path, environ: dict[
 
 @pytest.mark.needs("bwrap")
 def test_a_supervisor_that_begins_late(tmp_path: Path, environ: dict[str, str]) -> None:
-    """Messages from before its start also name their sender; otherwise no command would run, without a
-    message."""
+    """Messages from before its start also name their sender; otherwise no command would run, silently."""
     late = tmp_path / "late"
     late.write_bytes(edited(LAUNCH, (LATE,)))
     launcher = _rendered(tmp_path, late, "bwrap")

@@ -207,8 +207,7 @@ def _with_descendants(processes: Collection[int]) -> set[int]:
 
 
 def did(processes: Collection[int]) -> str:
-    """The number of times that each process has given up the processor: it is constant while nothing
-    happens."""
+    """The number of times that each process has given up the processor: constant while nothing happens."""
     told = []
     for each in processes:
         with contextlib.suppress(OSError):
@@ -218,8 +217,7 @@ def did(processes: Collection[int]) -> str:
 
 
 def state(process: int) -> str:
-    """The state of a process, and the reason for its wait: its state, its call, its position in the
-    kernel."""
+    """The state of a process, and the reason for its wait: its state, its call, its place in the kernel."""
     own, told = Path(f"/proc/{process}"), [f"process {process}"]
     for name in ("cmdline", "status", "wchan", "syscall", "stack"):
         with contextlib.suppress(OSError):

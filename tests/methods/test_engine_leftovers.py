@@ -73,8 +73,7 @@ def test_networks(engine: str, names: list[str], tmp_path: Path, monkeypatch: py
 def test_the_directory_of_a_container_that_goes_on_stays(
     engine: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run is known by it alone: without it, later runs would remove the files that protect missing
-    names."""
+    """The run is known by it alone: without it, later runs would remove files that protect missing names."""
     name = "sandwright-0123456789"
     run = tmp_path / "sandwright" / "runs" / name
     run.mkdir(parents=True)

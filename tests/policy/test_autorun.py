@@ -41,8 +41,7 @@ opencode.json .aider.conf.yml .gitmodules .vscode/tasks.json .envrc .mcp.json .h
 .jj/repo/config.toml .sl/config .bzr/branch/branch.conf _darcs/prefs/defaults .pijul/config .fslckout
 _FOSSIL_ .fossil-settings/th1-setup CVS/Root .p4config .svn/wc.db Makefile package.json
 """
-"""Names from which host programs ran code, or that name programs: tried by hand, or similar to a tried
-one."""
+"""Names from which host programs ran code, or that name programs: tried by hand, or similar ones."""
 
 
 def _row(path: str) -> AutorunName | None:

@@ -166,8 +166,7 @@ def test_a_socket_whose_name_has_lines_of_its_own(tmp_path: Path) -> None:
     ids=["nothing", "all", "all and shared", "all but /tmp", "shared", "denied below", "read below"],
 )
 def test_only_sockets_that_can_be_connected_to_count(tmp_path: Path, text: str, *, seen: bool) -> None:
-    """Other sockets come and go without a change of the artifacts. Temporary directories of tests are in
-    /tmp."""
+    """Other sockets come and go, and the artifacts stay. Temporary directories of tests are in /tmp."""
     (tmp_path / "d").mkdir()
     project, inputs = tmp_path / "home" / "p", LiveHost()
     project.mkdir(parents=True)
@@ -290,8 +289,7 @@ def test_facts_of_another_machine_are_enough(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["none", "proxy", "host"])
 def test_a_physical_network_device_is_hidden_where_its_driver_is(mode: str) -> None:
-    """The mask of /sys/class/net hides a link; the device itself lies below its bus, and has the host's
-    address."""
+    """The mask of /sys/class/net hides a link; the device is below its bus, and has the host's address."""
     names = ("/", "/h", "/h/p", "/sys", "/sys/class", "/sys/class/net", "/sys/devices", "/sys/devices/pci0")
     device = "/sys/devices/pci0/1/net"
     entries = {

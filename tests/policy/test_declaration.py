@@ -3,7 +3,7 @@ it.
 
 Tests of methods/<name>/support.py: each feature of each method.
 Tests of policy/names.py: features.
-Tests of policy/uses.py: what a method can't enforce is refused (check_expressible).
+Tests of policy/uses.py: a feature that a method can't enforce is refused (check_expressible).
 """
 
 # A row of a table is a line, however long.

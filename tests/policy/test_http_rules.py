@@ -89,8 +89,7 @@ REFUSING = {
 
 @pytest.mark.parametrize("name", REFUSING)
 def test_no_regex_that_refuses_repeats_a_group(name: str) -> None:
-    """Each turn of a group uses PCRE's stack; without stack a pattern finds nothing, and so refuses
-    nothing."""
+    """Each turn of a group uses PCRE's stack; without stack, a pattern finds and so refuses nothing."""
     assert re.findall(r"(?<!\\)\)(?:[*+](?!\+)|\{)", REFUSING[name]) == []
 
 

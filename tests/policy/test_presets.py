@@ -2,8 +2,8 @@
 
 Tests of policy/names.py: the names of presets.
 Tests of policy/presets/default.yaml.
-Tests of policy/secretnames.py: which variables are secrets.
-Tests of policy/secretplaces.py: which paths are secrets.
+Tests of policy/secretnames.py: the variables that are secrets.
+Tests of policy/secretplaces.py: the paths that are secrets.
 """
 
 from __future__ import annotations

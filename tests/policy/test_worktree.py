@@ -88,8 +88,7 @@ def test_nothing_without_the_grant_or_in_the_main_work_tree(home: Path) -> None:
 
 @pytest.mark.parametrize("link", ["../tree/evil", "../../elsewhere", "sub/../../tree/evil", "../a'$(id)"])
 def test_an_index_that_leads_out_is_refused(home: Path, link: str) -> None:
-    """A run in the linked work tree wrote it; Git follows such an index but makes none. `main` has the grant,
-    too."""
+    """A run in the linked work tree wrote it; Git follows it but makes none. `main` has the grant, too."""
     _policy(home)
     _plant_entry(home / "main" / ".git" / "index", link)
     with pytest.raises(DocumentError, match=r"the index of .*/main has the entry") as refused:

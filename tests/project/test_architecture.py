@@ -1,5 +1,4 @@
-"""The floors of the package: the imports between rooms, import cycles, and modules that pure rooms never
-import."""
+"""The floors of the package: imports between rooms, cycles, and modules that pure rooms never import."""
 
 from __future__ import annotations
 

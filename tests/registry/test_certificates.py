@@ -1,6 +1,6 @@
 """Certificates for single registries, with a real registry that requires a client certificate.
 
-Tests of registry/settings.py: CA files; where plain HTTP is allowed.
+Tests of registry/settings.py: CA files; the registries with plain HTTP.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Registries that lie, break off and redirect: no credentials for others, no wrong digest, uploads resume.
 
-Tests of registry/authorization.py: which token server gets credentials.
+Tests of registry/authorization.py: the token servers that get credentials.
 Tests of registry/client.py: no credentials to another origin.
 Tests of registry/download.py: a layer's digest, and how a download is resumed.
 Tests of registry/push.py.
@@ -383,8 +383,7 @@ def test_what_passes(registry: StandIn, name: str) -> None:
 
 
 def cut_cleanly(content: bytes, count: int) -> Fault:
-    """Send the beginning, and close the connection cleanly; a reset could discard bytes that are under
-    way."""
+    """Send the beginning, and close the connection cleanly; a reset could discard bytes under way."""
 
     def fault(handler: Handler) -> bool:
         handler.reply(200, content[:count], length=len(content))

@@ -1,5 +1,4 @@
-"""The content of an upload is hashed once, even if its parts are split differently when they are sent
-again."""
+"""The content of an upload is hashed once, even if its parts are split differently for a second try."""
 
 from __future__ import annotations
 

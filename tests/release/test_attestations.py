@@ -1,5 +1,4 @@
-"""Attestation manifests in the index: written as BuildKit does, verified, and never mistaken for a
-platform."""
+"""Attestation manifests in the index: written as by BuildKit, verified, and never used as a platform."""
 
 from __future__ import annotations
 
@@ -258,8 +257,7 @@ def test_an_attestation_that_was_changed_in_the_registry(
 def test_buildx_shows_them(
     world: World, release: Release, key: SigningKey, reference: Reference, tmp_path: Path
 ) -> None:
-    """`docker buildx imagetools inspect`, which needs no daemon, shows packages and provenance of each
-    platform."""
+    """`docker buildx imagetools inspect` shows each platform's packages and provenance, without a daemon."""
     plain = replace(reference, repository=f"plain/{reference.repository}")
     bring(reference, release, key)
     bring(plain, released(world, world.build()), key)

@@ -192,8 +192,7 @@ def test_one_signed_image_in_the_place_of_another(stage: Stage) -> None:
 
 
 def test_every_flipped_byte_is_found(stage: Stage) -> None:
-    """The flipped byte is in any blob of the registry: layers, configs, manifests, documents, bundles,
-    lists."""
+    """The flipped byte is in any blob of the registry: layers, configs, manifests, documents, lists."""
     blobs = sorted(_own_blobs(stage))
     assert len(blobs) == 7 + 5 + 5 + 11 + 1 + 2, "image, documents, bundles, manifests, their config, lists"
     for number, digest in enumerate(blobs):

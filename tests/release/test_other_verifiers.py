@@ -181,8 +181,7 @@ def test_cosign_verifies_the_provenance(kind: str, cosign: Program, signed: Sign
 def _copied(
     program: Program, name: str, key: Path, directory: Path, host: str, **more: Any
 ) -> process.Result:
-    """The result of skopeo, whose library is Podman's, on an image for which a policy requires a
-    signature."""
+    """The result of skopeo, with Podman's library, on an image for which a policy requires a signature."""
     directory.mkdir()
     (directory / "registries.d").mkdir()
     attachments = f"docker:\n  {host}:\n    use-sigstore-attachments: true\n"

@@ -145,8 +145,7 @@ def _publish(name: str, release: Release, private: Path) -> None:
 
 
 def test_a_registry_that_lists_other_referrers_is_refused(release: Release, tmp_path: Path) -> None:
-    """zot 1.4.3 implements a draft of the API: its list has the type of a referrer's config instead of its
-    own."""
+    """zot 1.4.3 implements a draft of the API: its list has the type of a referrer's config, not its own."""
     private, _ = write_key(tmp_path, "key", kind="p256")
     with (
         registry_of("zot", tmp_path) as host,
@@ -299,8 +298,7 @@ def test_scanners_find_the_same_in_sbom_and_image(pipeline: Pipeline, tmp_path: 
 
 
 def test_trivy_reads_the_same_packages(pipeline: Pipeline, tmp_path: Path) -> None:
-    """This includes the source packages by which it matches. Its vulnerability database can't be fetched
-    here."""
+    """This includes the source packages by which it matches. Its own database can't be fetched here."""
     archive = tmp_path / "image.tar"
     pulled = pipeline.run("crane", "pull", "--platform=linux/amd64", pipeline.image, archive)
     assert pulled, pulled.stderr

@@ -2,7 +2,7 @@
 
 Tests of registry/attachments.py.
 Tests of release/publish.py.
-Tests of release/subject.py: which documents a release has.
+Tests of release/subject.py: the documents of a release.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The conditions for publishing: only passing evidence, for exactly this digest.
 
 Tests of release/evidence.py.
-Tests of release/subject.py: what keeps an image from being published.
+Tests of release/subject.py: the obstacles to the publication of an image.
 """
 
 from __future__ import annotations

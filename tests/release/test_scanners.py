@@ -1,5 +1,4 @@
-"""The fields of an SBOM that scanners and auditors use: distribution, source package, supplier,
-dependencies."""
+"""The fields of an SBOM for scanners and auditors: distribution, source package, supplier, dependencies."""
 
 from __future__ import annotations
 

@@ -52,11 +52,9 @@ ENGINES = [
 ]
 DOCKER = pytest.mark.parametrize("host", representative(ENGINES, "docker"), indirect=True)
 PODMAN = pytest.mark.parametrize("host", representative(ENGINES, "podman"), indirect=True)
-"""For tests in which the launcher does the same for both; tests/session/test_run_containers.py also runs
-either."""
+"""For tests in which the launcher does the same for both; session/test_run_containers.py runs either."""
 HEARD = ("env", "--default-signal=INT")
-"""A shell can't catch a signal that was ignored at its start; and jobs behind `&` ignore a terminal's
-keys."""
+"""A shell can't catch a signal that was ignored at its start, and jobs of `&` ignore a terminal's keys."""
 
 
 @pytest.fixture(scope="module", params=ENGINES)

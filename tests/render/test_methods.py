@@ -137,8 +137,7 @@ HELD_OTHERWISE = {
     "process.root": ("processes/root", "the caller decides it, not the policy"),
     "process.kernel": ("processes/kernel-hidden", "every policy uses it, and has no key for it"),
 }
-"""By feature that two policies with one different field cannot show: the probe or test for it, and the
-reason."""
+"""By feature that no pair of policies can show: the probe or test for it, and the reason."""
 
 
 @functools.cache  # one policy, with its renderings, is the first half of most flips

@@ -1,5 +1,4 @@
-"""The library of `oci-runtime-tool validate` finds no fault in our bundles, and finds the faults of worse
-ones."""
+"""The library of `oci-runtime-tool validate` finds no fault in our bundles, but finds those of worse ones."""
 
 from __future__ import annotations
 

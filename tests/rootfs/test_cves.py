@@ -562,8 +562,7 @@ def test_sizes_that_would_loop(members: list[bytes], host: Host) -> None:
 
 
 def test_cve_2025_62518_an_archive_in_an_archive_is_content(host: Host) -> None:
-    """TARmageddon: the size in PAX counts; bytes that a reader of the other size reads as members are
-    content."""
+    """TARmageddon: the size in PAX counts; members that exist only by the other size are content."""
     inner = archive(file(b"smuggled", b"evil"))
     raw = pax({b"size": b"%d" % len(inner)}) + header(b"outer.tar", size=0) + padded(inner)
     assert attempt(host, [raw, file(b"last")]) == "contained"

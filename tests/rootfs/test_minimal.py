@@ -545,8 +545,7 @@ def test_libraries_that_a_file_says_it_loads_late(tmp_path: Path) -> None:
 
 
 def test_both_names_of_a_merged_usr_are_kept(tmp_path: Path) -> None:
-    """/bin/sh and /lib64/ld-linux-x86-64.so.2 are written into programs, so both names stay for any
-    request."""
+    """Programs contain /bin/sh and /lib64/ld-linux-x86-64.so.2, so both names stay for any request."""
     files: dict[str, bytes | str] = {
         "usr/bin/p": elffiles.program(),
         "usr/lib64/ld-linux-x86-64.so.2": elffiles.library(b"ld-linux-x86-64.so.2"),

@@ -1,6 +1,6 @@
 """Opening images: every form they come in, the choice among several, and refusals before any use.
 
-Tests of rootfs/images/candidates.py: which image of several, by name and platform.
+Tests of rootfs/images/candidates.py: the choice of one image by name and platform.
 Tests of rootfs/images/dockerarchive.py.
 Tests of rootfs/images/imageconfig.py.
 Tests of rootfs/images/layout.py.

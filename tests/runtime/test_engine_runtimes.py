@@ -198,8 +198,7 @@ def test_a_docker_archive(tmp_path: Path) -> None:
 @pytest.mark.needs("docker", "dockerd")
 @pytest.mark.exclusive("docker")
 def test_what_docker_says_to_a_layer_that_it_cannot_read() -> None:
-    """Docker 20.10 gives this answer to a layer of zstd. It is an event, after which the client ends with
-    success."""
+    """Docker 20.10 answers like this to a layer of zstd: with an event, and then the client succeeds."""
 
     def write(sink: BinaryIO, reference: str) -> None:
         write_docker_archive(sink, reference, "linux/amd64", b"no layer" * 1000, {})

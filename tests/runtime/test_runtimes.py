@@ -254,8 +254,7 @@ def test_a_runtime_that_swallows_the_exit_status_fails(
     listening: CanaryListener,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A fake: runc behind a script that loses its exit status. Preflight notices that, and so do the
-    checks."""
+    """A fake: runc behind a script that loses its exit status. Preflight and the checks notice that."""
     real = process.which("runc")
     ready = check_runtime(RUNTIMES["runc"], small_image.platform, host, threading.Event())
     assert isinstance(ready, ReadyRuntime)

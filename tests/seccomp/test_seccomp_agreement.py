@@ -46,8 +46,7 @@ def rendered(name: str, caps: tuple[str, ...]) -> SeccompProfile:
 def decided(
     name: str, arch: Architecture, caps: tuple[str, ...] = ()
 ) -> tuple[SeccompFilter, list[tuple[SeccompCall, SeccompDecision]]]:
-    """The model's decision on each call of a rendered profile; computed once for all tests, as it takes a
-    while."""
+    """The model's decision on each call of a rendered profile; computed once, because it takes a while."""
     filter_ = resolve(rendered(name, caps), arch=arch, caps=caps)
     return filter_, [(call, decide(filter_, call)) for call in calls(filter_, arch=arch)]
 

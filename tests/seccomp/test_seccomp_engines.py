@@ -1,5 +1,4 @@
-"""Containers start under the shipped profiles, ordinary programs work in them, and denied calls are
-denied."""
+"""Containers start under the shipped profiles, ordinary programs work, and denied calls are denied."""
 
 from __future__ import annotations
 

@@ -43,8 +43,7 @@ def _profile(*rules: Rule) -> str:
 
 
 def _differences(text: str, second: tuple[int, ...] = (0,)) -> dict[tuple[int, int], bool]:
-    """The first two arguments for which libseccomp's filter answers differently, and whether we are
-    unsure."""
+    """The first two arguments for which libseccomp's filter differs, and whether we report doubt."""
     document = load_profile_json(text, "p.json")
     filter_ = resolve(document, arch="amd64")
     program = compile_with_libseccomp(document, arch="amd64", optimize=1)

@@ -17,8 +17,7 @@ class Host:
     heard: set[str] = field(default_factory=set)
 
     def listen(self, path: str, *, known_as: str = "") -> str:
-        """Listen at a path, or with @ at an abstract name; `known_as` is the earlier name of the bound
-        socket."""
+        """Listen at a path, or with @ at an abstract name; `known_as` is the earlier name of the socket."""
         listener = self.stack.enter_context(socket.socket(socket.AF_UNIX))
         listener.bind((known_as or path).replace("@", "\0"))
         if known_as:

@@ -1,6 +1,5 @@
 # ruff: noqa: PTH103, PTH104, PTH108, PTH116, PTH123, PTH208, PTH211
-"""Runs inside: requests files, sockets and calls that a record has to show, or that could be used against
-it."""
+"""Runs inside: makes requests that a record has to show, or that could be used against it."""
 
 from __future__ import annotations
 

@@ -47,8 +47,7 @@ def _connected(end: socket.socket) -> bool:
 
 
 def _storm(family: int, count: int) -> dict[str, int]:
-    """Connect until a timer's signal has interrupted a call: `lost` connections were reported but don't
-    exist."""
+    """Connect until a timer's signal has interrupted a call; `lost` ones were reported but don't exist."""
     listener = _listener(family)
     outcomes: collections.Counter[str] = collections.Counter(lost=0, ECONNABORTED=0)
     signal.signal(signal.SIGALRM, lambda *_: None)

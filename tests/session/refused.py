@@ -1,5 +1,4 @@
-"""Runs inside: makes the refused and allowed calls of the first argument. The others are sockets of the
-host."""
+"""Runs inside: makes the refused and allowed calls of its first argument. The others are host sockets."""
 
 from __future__ import annotations
 

@@ -64,8 +64,7 @@ def test_a_policy_that_is_named_has_to_be_there(person: Project) -> None:
 
 
 def test_a_second_agent_starts_beside_the_first_in_a_project_without_a_policy(person: Project) -> None:
-    """During a run an empty directory prevents programs inside from making a policy: it is not a policy
-    itself."""
+    """During a run an empty directory prevents programs inside from making a policy: it is none itself."""
     below = person.root / "below"
     below.mkdir()
     options = ("--preset", "agent-claude", "--method", "bwrap")

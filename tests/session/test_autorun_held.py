@@ -39,8 +39,7 @@ def _paths(*decisions: str) -> list[str]:
 
 
 def _make(root: Path, each: AutorunName) -> str:
-    """Make a file of this name; if metadata counts, only its metadata. Return the content that a program
-    would write."""
+    """Make a file of this name, or only its metadata if that counts. Return a program's content for it."""
     where = root / (each.metadata or each.path)
     if each.metadata or each.path in DIRECTORIES:
         where.mkdir(parents=True, exist_ok=True)
@@ -69,8 +68,7 @@ DIRECTORIES = {
 
 @pytest.mark.parametrize("below", ["", "one/", "one/two/three/"])
 def test_what_is_there_is_held(project: Project, below: str) -> None:
-    """This also holds below the root of the project, in repositories that are no submodules, and for missing
-    names."""
+    """This also holds below the project's root, in repositories other than submodules, for missing names."""
     root = project.root / below
     root.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(root / ".git", ignore_errors=True)
@@ -113,8 +111,7 @@ def test_a_repository_that_appears_is_seen_by_the_next_run(project: Project) -> 
 
 @pytest.mark.parametrize("name", ["remotes", "branches"])
 def test_a_run_names_no_remote(project: Project, name: str) -> None:
-    """Git reads the address of `origin` there if its configuration has none, and may run hooks at that
-    address."""
+    """Git reads the address of `origin` there if its configuration has none, and may run hooks there."""
     git, hook = project.root / ".git", project.root / "x.git" / "hooks" / "pre-receive"
     shutil.rmtree(git, ignore_errors=True)
     process.run("git", "init", "-q", "-b", "main", project.root, env=GIT)

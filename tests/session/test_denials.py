@@ -164,8 +164,7 @@ with contextlib.suppress(ConnectionRefusedError):
 
 
 def test_connections_without_a_network(project: Project) -> None:
-    """Each address is reported, and name servers; not the loopback, nor glibc's datagrams for sorting
-    addresses."""
+    """Each address is reported, and name servers; not the loopback, nor glibc's datagrams for sorting."""
     project.policy.write_text("schema: 1\nmethod: bwrap\n")
     found, said = project.denials(interpreters.INSIDE, "-P", "-c", CONNECTS)
     servers = {each["what"] for each in found if "name server" in each["what"]}

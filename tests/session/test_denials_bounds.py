@@ -1,9 +1,6 @@
 """The bounds of a run's report on denials, for any record: limited numbers, and no edit that opens more.
 
-Tests of session/denial_sources.py: which line of the policy is named. Tests of session/denials.py. Tests of
-session/explained.py.
-
-Tests of session/denial_sources.py: which line of the policy is named.
+Tests of session/denial_sources.py: the line of the policy in the message.
 Tests of session/denials.py.
 Tests of session/explained.py.
 """
@@ -48,8 +45,7 @@ FOUND = ("absent", "file", "directory", "link", "other")
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home whose directory `closed` the policy denies. It is not below /tmp, which is private in the
-    sandbox."""
+    """A home whose directory `closed` the policy denies. It is not below the sandbox's private /tmp."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         home = Path(os.path.realpath(folder))
         for name in ("p/file", "closed/key", "closed/it's", "seen/file", *(f"seen/{n}" for n in range(5))):

@@ -2,7 +2,7 @@
 escapes.
 
 Tests of methods/<name>/backend.py: preflights.
-Tests of methods/bwrap/backend.py: the preflight, and what is missing.
+Tests of methods/bwrap/backend.py: the preflight, and missing requirements.
 Tests of session/preflights.py: a finding is kept until something that it depends on changes.
 """
 

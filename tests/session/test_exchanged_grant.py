@@ -41,8 +41,7 @@ def _exchange(one: Path, other: Path) -> None:
 def test_a_directory_that_is_exchanged_with_a_link(
     project: Project, method: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """It is exchanged as soon as it has the launcher's placeholders: no path behind the link is read or
-    written."""
+    """The exchange comes right after the launcher's placeholders: no path behind the link is touched."""
     granted, link, victim = project.root / "sub", project.root / "link", project.home / "victim"
     granted.mkdir()
     victim.mkdir()

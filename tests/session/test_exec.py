@@ -2,8 +2,8 @@
 
 Tests of cli/executing.py.
 Tests of launcher/source/fd_passing.c.
-Tests of launcher/source/requests.c: who may ask, and the channel.
-Tests of launcher/source/requests_inside.c: what starts the command inside.
+Tests of launcher/source/requests.c: the accepted senders, and the channel.
+Tests of launcher/source/requests_inside.c: the process that starts the command inside.
 """
 
 from __future__ import annotations

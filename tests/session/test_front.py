@@ -3,10 +3,10 @@
 A wrapper in place of the interpreter records when Python is started: at the start of a run, or for its
 report.
 
-Tests of digests.py: what C and Python make of an entry.
+Tests of digests.py: C and Python give an entry the same digest.
 Tests of front/source/questions.c: a stale entry is not used.
 Tests of front/source/scan.c: when a run leaves something to report.
-Tests of front/source/start.c: what needs Python, and what does not.
+Tests of front/source/start.c: the starts that need Python, and the others.
 Tests of session/cache_key.py: an entry without a valid HMAC is not used.
 """
 
@@ -386,8 +386,7 @@ def _least(front: Front, *words: str) -> list[str]:
 @pytest.mark.needs("unshare")
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_a_mount_at_its_own_place(front: Front) -> None:
-    """Engines mount their storage on itself, and unmount it again. Such a mount shows nothing at another
-    path."""
+    """Engines mount their storage on itself, and unmount it. Such a mount shows nothing at another path."""
     (_root(front) / "secrets/below").mkdir()
     front.warm()
     for other, started in (("secrets/below", []), ("elsewhere", ["start"])):

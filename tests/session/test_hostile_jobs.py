@@ -33,8 +33,7 @@ FILLS = 'echo u""p; while :; do echo more; done'
 HOLDS = "import os,termios; os.write(1,b'up\\n'); termios.tcflow(0,termios.TCOOFF); os.read(0,1)"
 """Its terminal shows no further output."""
 WITH_FILE = ("oci", "gvisor", "docker", "podman")
-"""The methods whose command reports its stop through a file that is read inside; elsewhere it can open
-none."""
+"""The methods whose command reports its stop through a file inside; elsewhere it can open none."""
 SCRIPTS = [
     pytest.param(*each.values, script, marks=each.marks, id=f"{each.id}-{name}")
     for each in SOME
@@ -157,8 +156,7 @@ print("e" + "nd")
 @pytest.mark.needs("bwrap", "python3")
 @pytest.mark.parametrize("uid", [0, NOBODY])
 def test_nothing_inside_leads_to_the_launcher_on_the_host(uid: int) -> None:
-    """Neither a process nor a descriptor gives access: it could be changed, and then run outside
-    (CVE-2019-5736)."""
+    """Access by a process or descriptor would permit a change that then runs outside (CVE-2019-5736)."""
     with (
         place("bwrap", uid) as at,
         terminal(_started(at, "/usr/bin/python3", "-c", CHANGES), at.root, at.environ) as shown,

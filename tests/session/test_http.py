@@ -146,8 +146,7 @@ def test_a_program_that_trusts_other_authorities_is_named(setup: HttpSession) ->
 
 @pytest.mark.needs("bwrap")
 def test_a_host_is_reached_by_its_proxy_alone(setup: HttpSession) -> None:
-    """It is reached neither by name without the variables, nor through a tunnel, unencrypted, or at its
-    address."""
+    """It is reached neither by name without the variables, nor by a tunnel, unencrypted, or by address."""
     (setup.project / "sandbox.yaml").write_text(http_policy("bwrap"))
     proxy = "-x http://127.0.0.1:3128"
     script = setup.curl(

@@ -3,7 +3,7 @@
 They are started as users start them: the session provides the proxy's address and the run's authority.
 docs/http.md has the table of the results.
 
-Tests of render/authorities.py: the variables by which clients find the certificates.
+Tests of render/authorities.py: the variables that lead clients to the certificates.
 """
 
 from __future__ import annotations

@@ -46,8 +46,7 @@ def _cell(method: str, uid: int) -> ParameterSet:
 
 
 CELLS = [_cell(method, uid) for uid in (0, NOBODY) for method in METHODS if not uid or method in OTHERS]
-"""Every method as root; these as another user, too, because in the others the user inside is another one
-already."""
+"""Every method as root; these as another user, too, because the others have another user inside."""
 EACH = ("bwrap-user", "oci-root", "gvisor-user", "docker-root", "podman-root", "landlock-user", "vm-root")
 SOME = representative(CELLS, *EACH, "user-root")
 """Every method, with one of the users: for tests in which a method does the same for both."""

@@ -103,8 +103,7 @@ class _Point:
         return found
 
     def is_settled(self) -> bool:
-        """Whether `status` lists the running sessions: a start whose client was killed may go on, and be
-        listed."""
+        """Whether `status` lists the running sessions: a start whose client was killed may go on."""
         found = self.sessions()
         running = _processes(self.mark) + _inside(self.seconds)
         return all(int(str(each["pid"])) in running for each in found) if found else not running

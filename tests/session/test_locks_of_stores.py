@@ -105,8 +105,7 @@ def _use_all(home: Path) -> None:
 def test_a_sandbox_delays_nobody_by_holding_what_it_sees(
     person: Project, monkeypatch: pytest.MonkeyPatch, account: str
 ) -> None:
-    """It holds every file that it can open, in the stores, beside the lock files and in the runtime
-    directory."""
+    """It holds every file that it can open: in the stores, beside lock files, in the runtime directory."""
     if account == "the same":
         monkeypatch.setattr(user_dirs, "account_home", lambda: str(person.home))
     cache = person.home / ".cache/sandwright"

@@ -125,8 +125,7 @@ def test_at_a_mount_on_itself(
 def test_a_second_mount_of_the_home_that_the_sandbox_replaces(
     person: Project, home: str, granted: bool
 ) -> None:
-    """Rules for the home have no effect at its own path, but do at the other. A grant there shows the
-    rest."""
+    """Rules for the home have no effect at its own path, but at the other. A grant there shows the rest."""
     alias = person.home.parent / "alias"
     alias.mkdir()
     (person.home / "notes").write_text("notes\n")

@@ -167,8 +167,7 @@ def test_a_profile_that_is_loaded_later(method: str, tmp_path: Path, monkeypatch
 
 
 def test_a_sandbox_that_hung_is_tried_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine may have been the reason. Before, a method that was passed over in a list never came
-    back."""
+    """A busy machine may be the reason. Before, a method that was passed over in a list never came back."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     host, chosen = collect_host(), backend("bwrap")
     hung = Preflight("bwrap", "hangs")

@@ -1,6 +1,6 @@
 """Unix sockets of the sandbox's own, and none of the host's: the host's servers get no connection.
 
-Tests of launcher/source/broker.c: whose Unix sockets are connected.
+Tests of launcher/source/broker.c: the Unix sockets that can be reached.
 Tests of launcher/source/notify_threads.c: a connection that waits holds up no other.
 """
 
@@ -83,8 +83,7 @@ def _filter(missing: str) -> Iterator[int]:
 
 
 def _inside(project: Project, what: str, *hosts: str) -> dict[str, str]:
-    """Run it inside, and again if another test's socket disappeared after rendering, which the policy had to
-    hide."""
+    """Run it inside, and again if another test's socket, which the policy had to hide, has disappeared."""
     for _ in range(5):
         ended = project.run(interpreters.INSIDE, "-P", "inside.py", what, *hosts, options=("--trust-policy",))
         if b"was removed after this was rendered" not in ended.stderr:

@@ -1,6 +1,6 @@
 """The render cache: an entry is used, and is stale as soon as one of its inputs changes.
 
-Tests of session/prepare.py: what is asked, and `.sandbox` that is not current (_check_rendered).
+Tests of session/prepare.py: the questions, and an outdated `.sandbox` (_check_rendered).
 Tests of session/render_cache.py.
 Tests of session/request.py.
 Tests of session/run.py.

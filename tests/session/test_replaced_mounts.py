@@ -185,8 +185,7 @@ def test_it_ends_by_other_work_too(project: Project, act: str) -> None:
 
 @pytest.mark.parametrize("place", representative(METHODS, "bwrap", "gvisor", "podman"), indirect=True)
 def test_ordinary_work_on_the_host_goes_on(sandbox: Project) -> None:
-    """The work is Git's, an editor's, and that of another run of the project, which has the same
-    placeholders."""
+    """The work is Git's, an editor's, and that of another run of the project with the same placeholders."""
     with running(sandbox, f"{UNTIL_GO} echo fine") as run:
         assert sandbox.run("true").returncode == 0
         (sandbox.root / "file").write_text("a")

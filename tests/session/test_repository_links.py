@@ -38,8 +38,7 @@ def git(project: Project, *words: str | Path, cwd: Path | None = None) -> str:
 
 @pytest.fixture
 def repository(project: Project) -> Project:
-    """A project that is a repository with a submodule, and the user's file that is the target of an
-    attack."""
+    """A project that is a repository with a submodule, and the user's file that an attack aims at."""
     project.environment |= {"SANDWRIGHT_TRUST": "1", "GIT_CONFIG_NOSYSTEM": "1"}
     (project.home / ".bashrc").write_text("mine\n")
     shutil.rmtree(project.root / ".git")

@@ -60,8 +60,7 @@ def _writing(alias: Path) -> str:
     ("shown", "status"), [(".", 0), (".cache", 0), (".local/state/sandwright/keys", 125)]
 )
 def test_own_state_at_a_second_mount(person: Project, shown: str, status: int) -> None:
-    """This holds even if the rendering was stored before the mount existed. A grant of the state is
-    refused."""
+    """This holds even for a rendering from before the mount. A grant of the state is refused."""
     alias = person.home.parent / "alias"
     alias.mkdir()
     person.policy.write_text(_writing(alias))

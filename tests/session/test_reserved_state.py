@@ -45,8 +45,7 @@ accept_gaps: [{", ".join(f"{{feature: {name}, method: landlock, reason: a test}}
     ),
 )
 def test_landlock_refuses_a_grant_above_it(project: Project, grant: str, command: str) -> None:
-    """This holds for each command, whatever the policy accepts: Landlock removes no right below a granted
-    directory."""
+    """This holds for each command and policy: Landlock removes no right below a granted directory."""
     (project.home / grant[2:]).mkdir(parents=True, exist_ok=True)
     project.policy.write_text(LANDLOCK.replace("WRITE", grant))
     words = {"run": ("run", "--", "touch", "ran"), "explain": ("explain", "write", f"{grant}/sandwright/x")}

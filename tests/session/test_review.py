@@ -245,8 +245,7 @@ def test_a_path_that_is_allowed_in_a_denied_one_is_copied(reviewed: Project) -> 
 
 
 def test_no_sandbox_sees_the_copies(reviewed: Project) -> None:
-    """This includes a policy without a preset that denies them. The control: the directory above is
-    visible."""
+    """This includes a policy without a preset that denies them. The control: the parent is visible."""
     text = POLICY.replace("{write", "{read: [/, $HOME], write")
     reviewed.policy.write_text(f"{text}extends: []\n")
     _shell(reviewed, "true", "--trust-policy")

@@ -1,6 +1,6 @@
 """A review starts from the render cache, and is prepared again once one of its inputs changes.
 
-Tests of session/review_plan.py: what a policy says of the project itself, and that it is asked at each start.
+Tests of session/review_plan.py: the policy's rules for the project itself, which are read at each start.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ def _run(project: Project, *words: str, options: tuple[str, ...] = ()) -> tuple[
 
 
 def _is_cached(project: Project, options: tuple[str, ...] = ()) -> bool:
-    """Whether one of several runs after the first is cached. Other processes may just have opened a
-    socket."""
+    """Whether one of several runs after the first is cached. Other processes may have opened a socket."""
     _run(project, "true", options=options)
     return any(_run(project, "true", options=options)[0] for _ in range(4))
 

@@ -3,7 +3,7 @@
 Tests of cli/running_changes.py.
 Tests of bridge/on_demand.py.
 Tests of bridge/changes.py.
-Tests of methods/shared/shims.py: which runs have it.
+Tests of methods/shared/shims.py: the runs with this shim.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Commands that damage a project, each in a review workspace; the control is the same command without one.
 
 Tests of session/review.py: nothing of the project changes, whatever a command does.
-
-Tests of session/review.py: nothing of the project changes, whatever a command does.
 """
 
 from __future__ import annotations

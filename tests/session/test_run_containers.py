@@ -172,8 +172,7 @@ def test_an_agent_of_this_host_is_shown_and_nothing_beside_it(sandbox: Project) 
 
 @OTHERS_OF_EACH
 def test_a_linked_work_tree_with_the_grants(sandbox: Project) -> None:
-    """The test makes the writes of a commit and of a configuration change without Git, which its images
-    lack."""
+    """The test makes the writes of a commit and of a configuration change, because its images lack Git."""
     project = replace(sandbox, root=sandbox.home / "linked")
     common = sandbox.home / "r" / ".git"
     own = common / "worktrees" / "linked"
@@ -368,8 +367,7 @@ def test_many_at_once(sandbox: Project, place: Place) -> None:
 
 
 def test_no_repository_is_completed_at_the_root(sandbox: Project) -> None:
-    """The project can't become a repository inside: the host's Git would run the programs in its
-    configuration."""
+    """The project can't become a repository inside: the host's Git would run programs in its settings."""
     config = '[core]\\n\\tbare = false\\n\\tworktree = .\\n\\tfsmonitor = "touch ran; false"\\n'
     plant = (
         f"mkdir objects refs; echo ref: refs/heads/main >HEAD; printf '{config}' >config; echo e >commondir"

@@ -1,5 +1,4 @@
-"""Names that a method leaves open by an accepted gap are reported after the run, which is their only
-protection."""
+"""Names that a method leaves open by an accepted gap are reported after the run, as only protection."""
 
 from __future__ import annotations
 

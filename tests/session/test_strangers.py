@@ -119,8 +119,7 @@ def rootfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @needs_root
 @pytest.mark.parametrize("method", RUNTIMES)
 def test_a_stranger_is_let_be(project: Project, rootfs: Path, shared: Path, method: str) -> None:
-    """After the launcher was killed, the runtime is found by its command line; other processes can have the
-    same one."""
+    """The runtime of a killed launcher is found by its command line, which other processes can have, too."""
     in_image(project, method, "small")
     project.environment["SANDWRIGHT_ROOTFS"] = str(rootfs)
     running = begun(project)
@@ -136,8 +135,7 @@ def test_a_stranger_is_let_be(project: Project, rootfs: Path, shared: Path, meth
 
 @pytest.mark.parametrize("method", RUNTIMES)
 def test_nothing_of_a_run_is_in_tmp(project: Project, rootfs: Path, method: str) -> None:
-    """This holds without a runtime directory, too: a sandbox may share /tmp, and write files that a runtime
-    reads."""
+    """Without a runtime directory, too: a sandbox may share /tmp, and write files that a runtime reads."""
     in_image(project, method, "small")
     project.environment |= {"SANDWRIGHT_ROOTFS": str(rootfs), "XDG_RUNTIME_DIR": ""}
     own = "/run/sandwright" if os.geteuid() == 0 else f"{project.home}/.cache/sandwright/run"

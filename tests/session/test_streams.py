@@ -101,16 +101,14 @@ def test_a_file_that_is_output_is_not_read(project: Project, start: str, tmp_pat
 
 
 def test_the_rest_of_a_file_is_for_who_reads_next(project: Project, tmp_path: Path) -> None:
-    """The behaviour is the same as without a sandbox: a loop over lines goes on, whatever its command
-    does."""
+    """The behaviour is that without a sandbox: a loop over lines goes on, whatever its command does."""
     (tmp_path / "file").write_text("".join(f"{number}\n" for number in range(100_000)))
     script = f"while read -r line && [ $line -lt 3 ]; do {RUN} echo got $line; done <{tmp_path}/file"
     assert _shell(project, script).stdout == b"got 0\ngot 1\ngot 2\n"
 
 
 def test_nothing_inside_moves_a_file_back_beyond_its_start(project: Project, tmp_path: Path) -> None:
-    """Bytes that a command writes to its own standard input count as unread: otherwise a loop would repeat
-    lines."""
+    """Bytes that a command writes to its own standard input are unread: a loop would repeat lines."""
     (tmp_path / "file").write_text("".join(f"{number}\n" for number in range(100)))
     write = shlex.quote("head -c 20000 /dev/zero >/proc/self/fd/0")
     script = f"for i in 1 2 3; do read -r line; echo $line; done <{tmp_path}/file"

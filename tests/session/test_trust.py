@@ -151,8 +151,7 @@ ASKED = [
 
 @pytest.mark.parametrize("text", SECRET_PATHS if THOROUGH else SECRET_PATHS[1::2])
 def test_a_strangers_path_shows_no_secret(stranger: Project, text: str) -> None:
-    """Neither a log nor a file, such as a comment to a pull request, shows it: no user has approved the
-    policy."""
+    """Neither a log nor a file, like a comment to a pull request, shows it: the policy has no approval."""
     (stranger.root / "old.yaml").write_text(HEAD)
     stranger.policy.write_text(HEAD + text)
     # One text applies to every command: the rest differs by the place where the policy is resolved.
@@ -389,8 +388,7 @@ def test_an_option_does_not_lend_its_word(stranger: Project) -> None:
 
 
 def test_words_are_not_given_from_inside(stranger: Project) -> None:
-    """Neither the record nor the user's own policy can be written, although the policy opens their
-    directory."""
+    """Neither the record nor the user's own policy can be written, in a directory that the policy opens."""
     lacks = "".join(
         f"  - {{feature: filesystem.{name}-elsewhere, method: bwrap, reason: x}}\n"
         for name in ("absent", "protect")

@@ -1,5 +1,4 @@
-"""Writes small ELF files for tests: program headers, a dynamic section, symbols, notes; none of them can
-run."""
+"""Writes small ELF files for tests: program headers, a dynamic section, symbols, notes; none can run."""
 
 from __future__ import annotations
 

@@ -104,8 +104,7 @@ def archive() -> bytes:
 
 @contextlib.contextmanager
 def _store(name: str) -> Iterator[dict[str, str]]:
-    """Docker's daemon is the one that answers; Podman gets a separate store, through a program of its
-    name."""
+    """Docker's daemon is the one that answers; Podman gets a separate store, by a program of its name."""
     base = {key: os.environ[key] for key in ("PATH", "HOME", "DOCKER_HOST") if key in os.environ}
     if name == "docker":
         yield base

@@ -44,8 +44,7 @@ FAULTY_FACTS = FACTS.with_entries({f"{PROJECT}/secret": FILE, f"{PROJECT}/kept":
 
 
 _RENDERED: dict[tuple[int, str], tuple[ResolvedPolicy, frozenset[str]]] = {}
-"""Artifacts by a policy's identity, with the policy, so that no other gets them: each fault has the same
-control."""
+"""Artifacts by a policy's identity, with the policy, which keeps the identity unique."""
 
 
 @functools.cache

@@ -111,8 +111,7 @@ def configure(config: pytest.Config) -> None:
 
 
 class _Asked:
-    """In the pytest of a lab: runs the tests whose ids arrive, and writes their reports, `None` after
-    each."""
+    """In the pytest of a lab: runs the tests whose ids arrive, and writes reports, `None` after each."""
 
     def __init__(self, channel: socket.socket) -> None:
         channel.set_inheritable(False)

@@ -79,8 +79,7 @@ def _scratch() -> Iterator[str]:
 
 
 def _engines() -> Iterator[str]:
-    """The objects of engines. The user's Podman may start a lasting process, which does not belong to this
-    run."""
+    """The objects of engines. The user's Podman may start a lasting process, which is not this run's."""
     environment = {name: value for name, value in os.environ.items() if name != RUN_MARK}
     for engine in ENGINES:
         if process.find(engine) is None:

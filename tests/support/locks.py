@@ -77,8 +77,7 @@ def accounts_as_they_are(item: pytest.Item) -> Iterator[None]:
 
 @contextlib.contextmanager
 def accounts_change() -> Iterator[None]:
-    """Wait for the tests that start sandboxes, at most CHANGE_WAIT seconds, and prevent others from
-    starting."""
+    """Wait for the tests that start sandboxes, at most CHANGE_WAIT seconds, and prevent further ones."""
     if "accounts" not in _held:
         raise RuntimeError('a test that changes accounts needs pytest.mark.exclusive("accounts")')
     for own in _shadow:

@@ -20,8 +20,7 @@ REQUEST = b"GET / HTTP/1.0\r\n\r\n"
 
 @dataclass(frozen=True)
 class PortsPlace:
-    """An environment to start sandboxes. `launch` gives the launcher of a policy, from its section
-    `network`."""
+    """An environment to start sandboxes. `launch` gives the launcher of a policy with this `network`."""
 
     launch: Callable[[str], Path]
     environment: Mapping[str, str]

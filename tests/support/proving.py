@@ -1,5 +1,4 @@
-"""Support for tests of proofs: a policy in a separate project, its proof, and the results that do not
-pass."""
+"""Support for tests of proofs: a policy in a separate project, its proof, and the failing results."""
 
 from __future__ import annotations
 

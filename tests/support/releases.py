@@ -104,8 +104,7 @@ def new_key(directory: Path, name: str = "key", *, kind: str = "ed25519") -> Sig
 def made_again(
     release: Release, reference: Reference, folder: Path, close: Callable[[], None]
 ) -> list[ProbeFinding]:
-    """Publish a release, close the sources of its packages, and check it with the content of its package
-    store."""
+    """Publish a release, close the sources of its packages, and check it with its package store."""
     key = new_key(folder / "key")
     with open_repository(reference, RegistrySettings(), push=True) as repository:
         publish(repository, make_plan(repository, release, key.verifier, ["1"]), key)

@@ -119,8 +119,7 @@ def run_bundle(
     uid: int = 0,
     caps: Sequence[str] = (),
 ) -> process.Result:
-    """Run a command in a bundle below `place` with a runtime, which is given as the start of its command
-    line."""
+    """Run a command in a bundle below `place` with a runtime, the start of whose command line is given."""
     bundle = place / name()
     empty_root(bundle / "root")
     config = runtime_config(command, seccomp, files, uid=uid, caps=caps)
@@ -134,8 +133,7 @@ def run_bundle(
 
 
 def runtime_command(runtime: str, state: Path) -> list[str]:
-    """The command line of a runtime. crun refuses hybrid cgroups, so the second hierarchy is hidden from
-    it."""
+    """The command line of a runtime. crun refuses hybrid cgroups, so the second hierarchy is hidden."""
     command = [runtime, "--root", str(state)]
     if runtime == "crun" and os.path.ismount("/sys/fs/cgroup/unified"):
         script = 'umount /sys/fs/cgroup/unified && exec "$@"'

@@ -98,8 +98,7 @@ def programs(directory: Path) -> Path:
 
 
 def interpreter(path: Path) -> Path:
-    """Write a program that accepts `-E -P SCRIPT WORDS…`, as the command's native part passes them to
-    Python."""
+    """Write a program that accepts `-E -P SCRIPT WORDS…`, in the form of the command's native part."""
     code = f"sys.argv[1:3] = ['{SOCKET}-sandwright-interpreter']\nexec(open({CLIENT[2]!r}).read())\n"
     path.write_text(f"#!{interpreters.INSIDE} -ISs\nimport sys\n{code}")
     path.chmod(0o755)

@@ -50,8 +50,7 @@ def replaced(artifacts: Artifacts, name: str, change: Callable[[bytes], bytes]) 
 
 
 def without_words(*words: str) -> Callable[[ProofSubject, Artifacts], Artifacts]:
-    """Remove a sequence of bwrap's arguments; `{read}`, `{write}`, `{project}` are directories of the
-    host."""
+    """Remove a sequence of bwrap's arguments; `{read}`, `{write}`, `{project}` are host directories."""
     return instead_of(words, ())
 
 

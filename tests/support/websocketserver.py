@@ -17,8 +17,7 @@ _PIECE = 1 << 15
 def serve_program(
     request: http.server.BaseHTTPRequestHandler, answer: tuple[bytes, bytes, int] | None
 ) -> None:
-    """Answer a request with a program's streams and exit status; without an answer, break off in the
-    middle."""
+    """Answer a request with a program's streams and exit status; without an answer, break off half-way."""
     accept(request)
     with contextlib.suppress(OSError):
         if answer is None:

@@ -1,5 +1,4 @@
-"""The number of the process that a sandbox must not see is unused inside, however high the host's numbers
-are."""
+"""The number of the process that a sandbox must not see is unused inside, however high the host's are."""
 
 from __future__ import annotations
 

@@ -138,8 +138,7 @@ ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="without root, fewer probes 
 
 @pytest.fixture
 def bystander() -> Iterator[None]:
-    """A process of the host without rights that has its root directory open, for a sandbox that sees the
-    host's."""
+    """A host process without rights that has its root directory open, for a sandbox with the host's."""
     without = ("--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all")
     with process.start("setpriv", *without, "sh", "-c", "exec 9</; echo up; exec sleep 600") as running:
         assert running.stdout is not None

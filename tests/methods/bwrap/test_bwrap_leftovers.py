@@ -62,8 +62,7 @@ def _waiting(*, whole_pipe: bool, program: str = "bwrap") -> Iterator[tuple[subp
 
 
 def test_one_that_waits_for_nobody_is_ended() -> None:
-    """It starts as from a launcher: it can write to the pipe that it reads, so the pipe's end doesn't release
-    it."""
+    """It starts as from a launcher: it can write to the pipe that it reads, whose end does not release it."""
     with _waiting(whole_pipe=True) as (bwrap, first):
         assert str(first) not in _found(), "its bubblewrap is there"
         bwrap.kill()

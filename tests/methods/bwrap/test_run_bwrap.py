@@ -80,8 +80,7 @@ def test_a_command_with_the_name_of_an_option_of_the_launcher_s(project: Project
 
 
 def test_a_reader_that_goes_away(project: Project) -> None:
-    """The command gets SIGPIPE, as it would without sandwright (Python ignores it, and children inherit
-    that)."""
+    """The command gets SIGPIPE, as without sandwright (Python ignores it, and children inherit that)."""
     running = project.start("sh", "-c", "while :; do echo y; done")
     assert running.stdout is not None
     assert running.stdout.readline() == b"y\n"
@@ -253,8 +252,7 @@ def test_what_can_not_be_run(project: Project, words: tuple[str, ...], said: str
 
 
 def test_without_bubblewrap(project: Project, tmp_path: Path) -> None:
-    """No command runs without a sandbox; the absence is found at once if bubblewrap was there the last
-    time."""
+    """No command runs without a sandbox; the absence is found at once if bubblewrap was there before."""
     assert project.run("true").returncode == 0
     programs = tmp_path / "bin"
     programs.mkdir()

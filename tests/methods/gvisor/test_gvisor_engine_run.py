@@ -1,5 +1,4 @@
-"""gVisor in a container of Docker and of Podman, for real: permitted and denied accesses, limits,
-leftovers."""
+"""gVisor in a container of Docker and of Podman, for real: accesses, denials, limits, leftovers."""
 
 from __future__ import annotations
 

@@ -257,8 +257,7 @@ def test_a_path_that_became_a_link_starts_nothing(sandbox: Made, tmp_path: Path)
 
 
 def test_ways_past_names(sandbox: Made, tmp_path: Path) -> None:
-    """Other names of a hidden file: through the sandbox's own processes, and through the user's process
-    outside."""
+    """Other names of a hidden file: by the sandbox's own processes, and by the user's process outside."""
     made, hidden, word = sandbox(), tmp_path / "seen/hidden", uuid.uuid4().hex
     command = [interpreters.INSIDE, "-c", "import time; time.sleep(600)", word]
     with subprocess.Popen(command, cwd=hidden, env={"SECRET": word}) as outside:
@@ -363,8 +362,7 @@ def _escaping(sandbox: RenderedSandbox, mark: str, ready: Path, seconds: float) 
 
 @pytest.mark.parametrize("how", ["exit", "term", "launcher", "monitor", "both"])
 def test_nothing_is_left(sandbox: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    """The command makes sessions, process groups and orphans, and a process that forks and ends all the
-    time."""
+    """The command makes sessions, process groups and orphans, and a process that forks again and again."""
     made, mark, ready = sandbox(), f"mark-{uuid.uuid4().hex}", tmp_path / "project/ready"
     argv = _escaping(made, mark, ready, 0.2 if how == "exit" else 600)
     with subprocess.Popen(argv, env=dict(made.environment), stderr=subprocess.DEVNULL) as running:

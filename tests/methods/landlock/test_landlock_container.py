@@ -158,8 +158,7 @@ Said = dict[str, tuple[int, str]]
 
 
 def _first_commands(policy: str, wheels: Path, container: Container, user: str, *more: str) -> Said:
-    """The container has the engine's own profile, masks and capabilities; no bubblewrap, and no
-    namespaces."""
+    """The container has the engine's own profile, masks and capabilities; no bubblewrap, no namespaces."""
     ended = container.run(
         *("run", "--rm", f"--user={user}", "--network=none", "--env=HOME=/home/someone"),
         *("--tmpfs=/home/someone:exec,mode=1777", f"--volume={wheels}:/wheels:ro", *more, container.image),

@@ -28,8 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Callable[[], Project]]:
-    """Make a project that all users can reach, outside pytest's directories; its account is removed with
-    it."""
+    """Make a project that all users can reach, outside pytest's directories; its account goes with it."""
     if os.geteuid() != 0:
         pytest.skip("only root makes accounts")
     projects: list[Project] = []

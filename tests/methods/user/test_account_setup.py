@@ -126,8 +126,7 @@ def test_a_way_to_the_project_is_opened_and_closed(made: Callable[[], Project]) 
 def test_who_owns_a_project_is_given_nothing_else(
     made: Callable[[], Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between `find` and `chown`, a link replaces a directory, and the account would get another user's
-    file."""
+    """Between `find` and `chown`, a link replaces a directory: the account would get another user's file."""
     project = made()
     project.set_up()
     root, other = project.root, tmp_path / "other"

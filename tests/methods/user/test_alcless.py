@@ -197,8 +197,7 @@ def test_what_the_workflow_does_on_macos_is_done_with_the_stand_in(tmp_path: Pat
 
 
 def test_no_set_id_file_comes_back(tmp_path: Path) -> None:
-    """The copy belongs to its owner: a set-id file of the account's would be a program that becomes the
-    owner."""
+    """The copy belongs to its owner: a set-id file of the account's would become a program of the owner's."""
     rendered = _rendered(tmp_path)
     rendered.run("set-up", "--yes")
     script = (

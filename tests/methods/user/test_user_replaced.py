@@ -58,8 +58,7 @@ def test_other_work_goes_on(project: Project) -> None:
 
 
 def test_nothing_runs_where_a_mount_is_missing(project: Project) -> None:
-    """The plan lacks one of the mounts, as if it had been removed before the command: the command does not
-    run."""
+    """The plan lacks one of the mounts, as if it had been removed before the command: no command runs."""
     launcher = project.rendered()
     plan = launcher.with_name("plan")
     words = plan.read_bytes().split(b"\0")

@@ -162,8 +162,7 @@ for port in ({closed}, 9):
 
 @LANDLOCK
 def test_each_direction_ends_for_itself(form: str, tmp_path: Path) -> None:
-    """A side that has sent everything still receives, and vice versa. Without a server, the client gets an
-    error."""
+    """A side that has sent everything still receives, and vice versa. Without a server, there is an error."""
     heard: list[bytes] = []
 
     def serve(end: socket.socket) -> None:
