@@ -93,8 +93,7 @@ def network_lab() -> None:
 
 @pytest.fixture(scope="session")
 def mount_lab() -> None:
-    """Run the test in an environment that can mount (`labworker.run`); its own programs see that, servers do
-    not."""
+    """Run the test where it can mount (`labworker.run`); its programs see the mounts, servers do not."""
     if not labworker.is_privileged():
         pytest.skip("mounting takes root, or a user namespace, which this machine refuses")
 

@@ -182,8 +182,7 @@ def _through(place: World, number: int, policy: str = SHOWN) -> process.Result:
     "number", [3, 9, 63, 64, 80, 99, 100, 103, 104, 900] if THOROUGH else [3, 64, 100, 900]
 )
 def test_the_channel_may_have_any_number(place: World, number: int) -> None:
-    """The caller may have many files open: channels from 64 on arrived closed, and 100 to 103 were
-    overwritten."""
+    """The caller may have many open files: channels from 64 on arrived closed, 100 to 103 were changed."""
     result = _through(place, number)
     assert (result.status, result.stdout) == (0, b"none\n"), result.stderr
 

@@ -49,8 +49,7 @@ def _begin(made: World, folder: Path, *more: str) -> None:
 
 @pytest.mark.parametrize("line", [b"\n", b"a\n", b"# x\n", b"0" * 40 + b" x\n"], ids=lambda each: each[-9:-1])
 def test_a_list_of_refs_that_is_rubbish(place: World, line: bytes) -> None:
-    """Reading takes little more memory than the file has bytes; its lines as texts would take fifty times
-    that."""
+    """Reading takes little more memory than the file has bytes; a list of lines would take 50 times that."""
     good = f"{'a' * 40} refs/heads/good\n".encode()
     (place.project / ".git/packed-refs").write_bytes(line * ((4 << 20) // len(line)) + good)
     workspace = OpenWorkspace(place.project)
@@ -113,8 +112,7 @@ def test_a_repository_that_lies_elsewhere(place: World, said: str) -> None:
 
 
 def test_the_bytes_of_all_repositories(place: World, tmp_path: Path) -> None:
-    """All repositories of a bridge share one budget, because a sandbox can make any number. Empty files
-    count, too."""
+    """All repositories of a bridge share one budget: a sandbox can make many. Empty files count, too."""
     workspace = OpenWorkspace(place.project)
     found = find_repository(workspace, ())
     objects = [path for path in (place.project / ".git/objects").rglob("??/*") if path.is_file()]

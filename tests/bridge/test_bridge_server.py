@@ -445,8 +445,7 @@ def test_random_bytes(place: World, bridge: Bridge) -> None:
 
 
 def test_what_is_no_listener_of_a_sandbox(place: World) -> None:
-    """A listener on the loopback of another network passes through the channel; any other is refused and
-    audited."""
+    """A listener on another network's loopback passes through the channel; others are refused and audited."""
     with place.bridge(POLICY, environment=ENVIRONMENT) as running:
         for what in ("nothing", "a pipe", "datagrams", "not listening", "the host's network", "many"):
             _send_no_listener(place, running, what)

@@ -508,8 +508,7 @@ def test_a_shim_of_the_same_name(place: Signed) -> None:
 
 
 def test_all_else_is_the_sandboxs_own_program(place: Signed) -> None:
-    """Verifying, and signing with a key inside, need the sandbox's own program; without it the shim reports
-    an error."""
+    """Verifying, or signing with a key inside, needs the sandbox's own program; the shim reports its lack."""
     git = place.world
     own = git.project / "own"
     process.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", own)

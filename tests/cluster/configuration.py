@@ -195,8 +195,7 @@ def _network(place: Place) -> Json:
 
 
 def _containerd(place: Place, programs: dict[str, Path]) -> str:
-    """The configuration of containerd. No process here may lower an `oom_score_adj`, so it limits the values
-    of Pods."""
+    """containerd's configuration. No process here may lower an `oom_score_adj`, so it limits Pods' values."""
     handlers = "".join(
         f"""
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.{name}]

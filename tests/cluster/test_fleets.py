@@ -561,8 +561,7 @@ def test_a_method_without_fleets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command as users call it: results, lines, exit status; and Ctrl-C, which leaves the fleet
-    running."""
+    """The command as users call it: results, lines, exit status; and Ctrl-C, which ends no fleet."""
     fake = FakeFleet(ends=(End(0), End(1, 4)), completed="0", failed="1")
     with person(fake, tmp_path, monkeypatch):
         ran = _command(tmp_path, "--count", "2", "--name", "night", "--", "true")

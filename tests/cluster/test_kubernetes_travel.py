@@ -97,8 +97,7 @@ def test_a_denied_file_under_another_name(project: Project) -> None:
 @pytest.mark.parametrize("moved", ["secrets/inner/key", "secrets/inner", "key.pem"])
 @pytest.mark.parametrize("back", [False, True])
 def test_a_denied_file_that_is_moved_during_the_walk(project: Project, moved: str, back: bool) -> None:
-    """The file leaves its denied name before the walk arrives, and returns after it; or the other way
-    round."""
+    """The file leaves its denied name before the walk arrives and returns later, or the other way round."""
     here, there = project.path / moved, project.path / "src/a-new-name"
     names: list[bytes] = []
 

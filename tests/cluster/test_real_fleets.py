@@ -102,8 +102,7 @@ def read_until(stream: IO[str], text: str) -> None:
 
 
 def test_a_break_and_a_resume(person: Person) -> None:
-    """Ctrl-C leaves the fleet running; another Job of its name is not taken for it; removal leaves
-    nothing."""
+    """Ctrl-C leaves the fleet running; another Job of its name is not mistaken for it; removal is clean."""
     person.policy(PLAIN)
     ran = fleet(person, "--count", "6", "--parallel", "2", "--", "sh", "-c", "sleep 2; echo done")
     assert ran.stderr is not None

@@ -277,8 +277,7 @@ def until_it_refuses(namespace: Namespace) -> None:
     weak["spec"]["hostNetwork"] = True
 
     def refused() -> bool:
-        """Repeat the attempt: while an API server loads new policies, it may admit a Pod that it refused
-        before."""
+        """Repeat the attempt: an API server that loads new policies may admit a Pod that it refused."""
         return all("spec.hostNetwork" in namespace.create(weak).stderr for _ in range(10))
 
     until(refused, "the policy does not hold")

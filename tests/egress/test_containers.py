@@ -73,8 +73,7 @@ class Sandbox:
         return process.run(*words, env=self.environment, timeout=120, check=False)
 
     def left(self) -> list[str]:
-        """Remaining containers and networks of this sandbox's runs: those of other workers are in the same
-        engine."""
+        """Remaining containers and networks of this sandbox's runs, without those of other workers."""
         ours = ("--filter", f"label=sandwright.session={self.environment['SANDWRIGHT_SESSION']}")
         containers = self.host.run("ps", "--all", *ours, "--format", "{{.Names}}").text.splitlines()
         networks = self.host.run("network", "ls", *ours, "--format", "{{.Name}}").text.splitlines()

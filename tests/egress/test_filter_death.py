@@ -26,8 +26,7 @@ def state(process: Path) -> str:
 
 
 def test_nobody_takes_the_port_of_a_filter_that_died(world: World) -> None:
-    """The port stays ours: haproxy sends to it the greeting that the relay accepts. The supervisor is
-    stopped."""
+    """haproxy sends its greeting to this port, so it stays ours. The supervisor is stopped meanwhile."""
     with inspected(world) as opened:
         found = processes(opened)
         environment = (found["haproxy"] / "environ").read_bytes()

@@ -222,8 +222,7 @@ class TestHome:
         assert owner(box.root / "etc") == owner(box.root / "etc/passwd") == (0, 0)
 
     def test_never_what_is_mounted(self, box: Container, tmp_path: Path) -> None:
-        """The mounts are on the same file system, so the device is the same; a directory, a file, and odd
-        names."""
+        """The mounts are on one file system, so the device is equal; a directory, a file, and odd names."""
         home = box.root / "home/agent"
         outside = tmp_path / "outside"
         odd = "a b\\040\ttab"

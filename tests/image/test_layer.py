@@ -144,8 +144,7 @@ print(hashlib.sha256(bytes(deflate.gzip_compress(data, {level}))).hexdigest())
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the processors are those of x86_64")
 @pytest.mark.parametrize("processor", ["qemu64", "Nehalem", "Haswell", "max"])
 def test_another_processor_gives_the_same_bytes(processor: str) -> None:
-    """Libraries choose their code by the processor's features; isal's output depends on them, ours does
-    not."""
+    """Libraries choose their code by the processor's features; isal's output varies with them, not ours."""
     code = PROBE.format(level=DEFAULT.level)
     here = process.run(sys.executable, "-c", code).text
     emulator = ["qemu-x86_64-static", "-cpu", processor]

@@ -147,8 +147,7 @@ def test_a_login_does_not_follow_a_redirection(wanted: LockedPackage, tmp_path: 
 def test_no_server_gets_those_of_netrc(
     wanted: LockedPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: str
 ) -> None:
-    """Logins in netrc belong to other programs. A mirror, or a man in the middle, could choose the host over
-    http."""
+    """Logins in netrc are other programs'. A mirror, or a man in the middle, could choose the host."""
     (tmp_path / "netrc").write_text(f"{machine} login me password secret\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     with serving(tmp_path / "mirror") as (other, seen), serving(tmp_path, other) as (base, first):

@@ -49,8 +49,7 @@ def names(members: Sequence[Member]) -> list[str]:
 
 
 def test_everything_that_a_member_is_stays(tmp_path: Path) -> None:
-    """Owners, modes, setuid, devices, hard links and capabilities are kept in the stream, and never set on
-    disk."""
+    """Owners, modes, setuid, devices, hard links and capabilities are in the stream, never on disk."""
     capability = "\x01\x00\x00\x02\x00\x20\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
     members = [
         folder("./"),

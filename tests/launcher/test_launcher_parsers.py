@@ -145,8 +145,7 @@ def _call(audit: int, number: int, *arguments: int) -> bytes:
 @pytest.mark.needs("cc")
 @pytest.mark.parametrize("name", ["default", "strict", "build"])
 def test_a_filter_answers_as_the_evaluator_says(harness: Path, name: str) -> None:
-    """For each system call, with arguments of which some are granted; the reference is another
-    interpreter."""
+    """For each system call, with partly granted arguments; another interpreter is the reference."""
     raw = compile_profile(own_unix(profile(name).expand(arch=("amd64",))), arch="amd64")
     program = read_program(raw, file="filter")
     values = (0, 1, 2, 3, 10, 16, 0x10000000, 0x20000, 0x541C, 0xFFFFFFFF, 1 << 40)

@@ -120,8 +120,7 @@ def test_a_link_is_not_followed(at: Place, which: int) -> None:
 
 
 def test_refusals_are_reported_at_once(at: Place, tmp_path: Path) -> None:
-    """The report goes to a file that only another process has open, as `run --detach` and `--denials` name
-    it."""
+    """The report goes to a file that only another process has open, as with `--detach` and `--denials`."""
     copy = _copied(at)
     with (
         (tmp_path / "journal").open("w+b") as file,

@@ -116,8 +116,7 @@ def _item(name: str, *marks: pytest.MarkDecorator) -> types.SimpleNamespace:
 
 @pytest.mark.parametrize("workers", [1, 2, 4, 7])
 def test_the_parts_of_the_workers(workers: int) -> None:
-    """One worker begins with changes of accounts, the others with tests without a sandbox; no test is
-    omitted."""
+    """One worker begins with changes of accounts, the others with tests without a sandbox; none is lost."""
     items = [_item(f"{where}/test_{number}.py") for where in ("session", "rootfs") for number in range(30)]
     items += [_item("session/test_1.py", pytest.mark.exclusive("accounts")) for _ in range(4)]
     items.append(_item("session/test_9.py", pytest.mark.slow))

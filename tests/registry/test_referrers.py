@@ -105,8 +105,7 @@ def test_a_list_without_an_end(registry: StandIn) -> None:
 
 
 def test_the_pages_of_a_list_are_bounded_together(registry: StandIn) -> None:
-    """The list under the fallback tag has the same limit: 50 pages of 4 MiB took more than a gigabyte of
-    memory."""
+    """The list under the fallback tag has this limit, too: 50 pages of 4 MiB took a gigabyte of memory."""
     entry = {"mediaType": MANIFEST, "digest": DIGEST, "size": 1, "annotations": {"a": "x" * (3 << 20)}}
     body = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry]}).encode()
     link = f'</v2/a/b/referrers/{DIGEST}?n=2>; rel="next"'

@@ -116,8 +116,7 @@ def _podman(home: Path, uid: int, gid: int, *before: str) -> Iterator[tuple[list
 @pytest.mark.needs("podman", "runc", "busybox", "setpriv", "unshare", "newuidmap")
 @pytest.mark.parametrize("given", [True, False], ids=["numbers", "no-numbers"])
 def test_podman_without_root(tmp_path: Path, *, given: bool) -> None:
-    """With subordinate ids the user inside is the usual one; without, it is root inside, and the caller
-    outside."""
+    """With subordinate ids the user inside is the usual one; otherwise it is root, and the caller outside."""
     uid, name = 65534, "nobody"
     table = tmp_path / "subuid"
     table.write_text(f"{name}:300000:65536\n" if given else "")

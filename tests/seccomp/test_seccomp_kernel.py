@@ -60,8 +60,7 @@ Instructions = list[Instruction]
 
 
 def random_program(choose: random.Random) -> Instructions:
-    """Loads (except of the instruction pointer), arithmetic, memory and jumps; the answer is an error up to
-    2047."""
+    """Loads (not of the instruction pointer), arithmetic, memory, jumps; the answer is an error to 2047."""
     code: Instructions = [Instruction(0x00, 0, 0, choose.getrandbits(32)), Instruction(0x02, 0, 0, 0)]
     length = choose.randrange(5, 40)
     for index in range(length):

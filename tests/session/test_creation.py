@@ -497,8 +497,7 @@ while not os.path.exists("go"):
     ),
 )
 def test_sockets_make_no_repository(outside: Project, there: str, protected: bool) -> None:
-    """Git only checks whether `objects` and `refs` can be searched. The control: unprotected, the attack
-    works."""
+    """Git only checks whether `objects` and `refs` can be searched. The control: unprotected, it works."""
     if there:
         (outside.root / there).touch()
         (outside.root / there).chmod(0o755)

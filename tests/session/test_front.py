@@ -3,7 +3,7 @@
 A wrapper in place of the interpreter records when Python is started: at the start of a run, or for its
 report.
 
-Tests of digests.py: C and Python give an entry the same digest.
+Tests of digests.py: C and Python compute the same digests.
 Tests of front/source/questions.c: a stale entry is not used.
 Tests of front/source/scan.c: when a run leaves something to report.
 Tests of front/source/start.c: the starts that need Python, and the others.
@@ -62,8 +62,7 @@ class Front:
         return self.log.read_text().split(), ended
 
     def begins(self, *words: str, options: tuple[str, ...] = ()) -> list[str]:
-        """The reason for which Python starts, with an immediate exit there: test_render_cache.py tests the
-        rest."""
+        """The reason for which Python starts, if it exits there: test_render_cache.py has the rest."""
         only = self.log.with_name(f"{self.log.name}.only")
         only.touch()
         try:

@@ -111,8 +111,7 @@ def _has_open(process: int, file: os.stat_result) -> bool:
 
 @pytest.mark.parametrize(("method", "uid"), SOME)
 def test_the_person_s_terminal_is_nowhere_else(method: str, uid: int) -> None:
-    """Only bubblewrap's outer process is in its session, and could open it (/dev/tty); no process has it
-    open."""
+    """Only bubblewrap's outer process is in its session and could open it (/dev/tty); no process did."""
     with (
         place(method, uid) as at,
         terminal(_started(at, "sh", "-c", "echo up; exec sleep 54321"), at.root, at.environ) as shown,

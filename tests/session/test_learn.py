@@ -24,8 +24,7 @@ pytestmark = pytest.mark.needs("bwrap")
 
 @pytest.fixture
 def learnt() -> Iterator[Project]:
-    """A project with files to request, inside and outside of it; not below /tmp, which is private in the
-    sandbox."""
+    """A project with files to request, inside and outside; not below /tmp, which the sandbox replaces."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         yield _made(Path(folder))
 

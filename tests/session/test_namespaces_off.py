@@ -53,8 +53,7 @@ def test_each_bubblewrap(words: str) -> None:
 
 
 def test_a_profile_that_denies_them() -> None:
-    """AppArmor's or SELinux' profile for bubblewrap: no setting reveals it, and the answer is EACCES, not
-    EPERM."""
+    """AppArmor's or SELinux' profile for bubblewrap: no setting shows it; the answer is EACCES, not EPERM."""
     failed = Failed("not-started", "bwrap: Creating new namespace failed: Permission denied")
     code, message, remedy = explain_failure(failed, _host())
     assert (code, message) == (

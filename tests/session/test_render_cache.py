@@ -191,8 +191,7 @@ def test_a_socket_appears(project: Project) -> None:
 
 
 def test_artifacts_of_the_project(project: Project) -> None:
-    """A run starts none of them, reports that they are out of date, and is refused only if `.sandbox` was
-    required."""
+    """A run starts none of them, reports them as outdated, and is refused only if they were required."""
     no_artifacts = project.run("true", options=("--rendered",))
     assert no_artifacts.returncode == 125
     assert b"--rendered: no " in no_artifacts.stderr

@@ -54,8 +54,7 @@ PREFERRED = "schema: 1\nmethods: [docker, bwrap]\nfilesystem: {write: [$PROJECT]
 
 @pytest.mark.needs("docker")
 def test_a_method_that_is_preferred_is_tried_when_it_is_there(project: Project) -> None:
-    """Without its program it is tried once that is found; otherwise each minute, because a daemon may answer
-    by now."""
+    """Without its program it is tried once that is found; otherwise each minute, because of daemons."""
     programs = project.home / "programs"
     programs.mkdir()
     for name in ("bwrap", "git", "sh", "true"):

@@ -19,8 +19,7 @@ NEXT = 'while read -r -t 0.5 line; do echo "next<$line>"; done; echo over'
 
 
 def _typed(project: Project, script: str, keys: bytes, *, then: bytes = b"") -> tuple[bytes, bytes]:
-    """Type when a script prints `up`, and `then` when it prints `again`: the output before its end, and after
-    it."""
+    """Type when a script prints `up`, and `then` after `again`: the output until its end, and later."""
     run = shlex.join((*project.command, "run", "--", "sh", "-c", script))
     with terminal(
         ["/bin/bash", "-c", f"stty iutf8; {run}; echo ended; {NEXT}; stty -iutf8"],

@@ -71,8 +71,7 @@ def answer(connection: socket.socket, patience: float) -> Answer:
 
 
 def _status(block: bytes) -> int:
-    """The status, which servers write first: indexed, or as a literal (haproxy encodes no digit by
-    Huffman)."""
+    """The status, which servers write first: indexed, or as a literal (haproxy does not encode digits)."""
     if block[0] & 0x80:
         return _STATUS[block[0] & 0x7F]
     at = block.index(b"\x03")

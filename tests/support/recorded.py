@@ -61,8 +61,7 @@ def split(text: str) -> Lines:
 
 
 def compact(value: Any, indent: str = "", before: int = 0) -> str:
-    """JSON with a line for each element of a value that doesn't fit into one line after `before`
-    characters."""
+    """JSON with a line for each element of a value that doesn't fit in the line after `before` letters."""
     line = json.dumps(value, ensure_ascii=False, sort_keys=True)
     width = WIDTH if isinstance(value, dict) else ROW
     if not isinstance(value, dict | list) or not value or len(indent) + before + len(line) <= width:

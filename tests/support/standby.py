@@ -3,10 +3,9 @@
 `COMMAND` and words are an argv with the effect of `python -P -c 'from sandwright.cli import main; main()'`.
 `programs(DIRECTORY)` puts `sandwright` and `invoke` there. `interpreter(FILE)` stands in for Python in the
 first line of `sandwright-interpreter`. Each passes its words, environment, directory and open files to a
-server of this run, a process that waits with everything imported. It forks a child. As
-in a program that was just started, none of our code has run there, except the code that reads our installed
-files. The child has the server's parent, user, limits and signals, and not the caller's; tests of those start
-the real program.
+server of this run, a process that waits with everything imported. It forks a child. As in a program that was
+just started, none of our code has run there, except the code that reads our installed files. The child has
+the server's parent, user, limits and signals, and not the caller's; tests of those start the real program.
 """
 
 from __future__ import annotations
