@@ -81,7 +81,7 @@ def _command(
 
 
 def test_a_push_from_inside(place: World, server: GitServer) -> None:
-    """Neither token appears inside in an environment, an argument or a file, nor in the output."""
+    """Neither token appears inside: not in an environment, an argument or a file, nor in the output."""
     look = """
         git push origin main || exit 1
         tr '\\0' '\\n' </proc/1/environ

@@ -169,7 +169,7 @@ def test_what_passes(place: Place) -> None:
 
 @pytest.mark.needs("git", "ssh-keygen")
 def test_a_signature(place: Place) -> None:
-    """With keys alone there is no shim: the sandbox reaches its bridge, and no file or socket of ssh."""
+    """A policy with keys alone has no shim: the sandbox reaches its bridge, and no file or socket of ssh."""
     world, ssh = place.world, place.world.root / "home" / ".ssh"
     ssh.mkdir()
     process.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", ssh / "id")

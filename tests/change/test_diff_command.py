@@ -186,7 +186,7 @@ def test_no_report_goes_through_a_link_of_the_project(project: Path, option: str
 
 @pytest.mark.needs("git")
 def test_reading_a_revision_starts_nothing_that_a_repository_names(project: Path) -> None:
-    """Nor does the command fetch: a repository's configuration can name the program that does."""
+    """The command does not fetch either: a repository's configuration can name the program for that."""
     mark = project.parent / "started"
     for name in ("core.fsmonitor", "filter.x.smudge", "diff.x.textconv", "core.sshCommand", "core.pager"):
         process.run("git", "-C", str(project), "config", name, f"touch {mark}")

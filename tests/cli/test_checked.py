@@ -256,7 +256,7 @@ def test_lint_looks_at_each_file(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """As pre-commit calls it: one faulty file does not prevent the check of the others."""
+    """The call is pre-commit's: one faulty file does not prevent the check of the others."""
     monkeypatch.chdir(tmp_path)
     Path("good.yaml").write_text("schema: 1\nmethod: bwrap\n")
     Path("bad.yaml").write_text("schema: 1\nbogus: 1\n")

@@ -56,7 +56,7 @@ def person(everyone: Person, tmp_path: Path) -> Person:
 
 
 def test_a_project_goes_and_comes_back(person: Person) -> None:
-    """Without a claim: denied paths are empty there, read-only files stay, and written files come back."""
+    """There is no claim: denied paths are empty there, read-only files stay, and written files come back."""
     script = (
         "cat src/a.c secrets/key; ls -A secrets; echo x >LICENSE; echo x >secrets/new; "
         "echo changed >src/a.c; rm src/b.c; mkdir new; echo made >new/tool; chmod +x new/tool; exit 3"

@@ -186,7 +186,7 @@ def test_the_command_prints_it_and_refuses_other_shells(tmp_path: Path) -> None:
 
 
 def test_no_option_takes_the_short_name_of_help() -> None:
-    """Nor does an option get a short name by chance: after a later change, another option would have it."""
+    """No option gets a short name by chance: after a later change, another option would have it."""
     short = {
         name
         for task in namespace.tasks.values()

@@ -337,7 +337,7 @@ def _from_beside(sandbox: Sandbox, proxy: str) -> str:
 
 @PODMAN
 def test_a_killed_launcher_leaves_nothing(sandbox: Sandbox) -> None:
-    """Nor does it wait for another container whose name begins with the proxy's."""
+    """Its clean-up does not wait for another container whose name begins with the proxy's."""
     with process.start(sandbox.launch, "sh", "-c", "echo up; sleep 300", env=sandbox.environment) as started:
         assert started.stdout is not None
         assert started.stdout.readline() == b"up\n"

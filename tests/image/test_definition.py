@@ -372,7 +372,7 @@ def test_a_source_must_not_lead_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("load", [load_definition, lambda folder: load_vex(folder / "image.yaml"), load_lock])
 def test_faults_of_a_link_quote_nothing_of_the_file(load: Callable[[Path], object], tmp_path: Path) -> None:
-    """As for a policy: a stranger's link can lead to your secrets."""
+    """A stranger's link can lead to your secrets, as for a policy."""
     (tmp_path / "credentials").write_text('{"aws_secret_access_key": "s3cr3t"}\n')
     folder = tmp_path / "image"
     folder.mkdir()

@@ -194,7 +194,7 @@ class TestNotRoot:
         )
 
     def test_set_id_it_refuses(self, box: Container) -> None:
-        """With the set-id bit, as fixuid is installed."""
+        """The program has the set-id bit, as fixuid is installed."""
         (box.root / "init").chmod(0o4755)
         box.user, box.caller = (1234, 5), "0:0"
         refused(box, "this program must not be set-user-ID or set-group-ID")

@@ -139,7 +139,7 @@ def test_a_container_of_a_killed_run_creates_nothing_later(
 def test_a_container_that_is_not_removed_creates_nothing_later(
     host: EngineHost, launch: str, tmp_path: Path
 ) -> None:
-    """Neither the end of its own run nor the next run in the project removes the files that prevent this.
+    """The files that prevent this stay at the end of its own run and in the next run in the project.
 
     Podman's container is below the monitor, which kills it.
     """

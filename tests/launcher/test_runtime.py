@@ -232,7 +232,7 @@ def test_what_a_runtime_would_change_is_refused(method: str, name: str, raw: byt
     covering(["", pytest.param("resources: {memory: 1GiB}\n", marks=needs_groups)], ["{}", "{A: b}"]),
 )
 def test_every_form_of_a_configuration_stays_json(limits: str, variables: str, make: Make) -> None:
-    """With and without a cgroup, variables of the policy, and variables that are passed through."""
+    """The forms have a cgroup or none, variables of the policy, and variables that are passed through."""
     launcher = make("oci", f"{limits}environment: {{pass: [LC_A, PATH], set: {variables}}}\n")
     launcher.fake()
     own = launcher.template()["process"]["env"]

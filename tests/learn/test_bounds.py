@@ -173,7 +173,7 @@ def _wide(policy: ResolvedPolicy, home: Path) -> set[str]:
 def test_a_directory_of_many_things_that_was_listed_is_not_granted(
     name: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor is it granted if many of its entries were read."""
+    """It is not granted either if many of its entries were read."""
     monkeypatch.setattr("os.path.isdir", lambda _: True)
     place = name.replace("~", str(home))
     (home / "p/sandbox.yaml").write_text("schema: 1\nmethod: bwrap\n")

@@ -169,7 +169,7 @@ def test_each_method_says_what_stands_between() -> None:
 
 
 def test_a_package_of_a_method_that_is_not_installed(tmp_path: Path) -> None:
-    """As in a checkout that was not installed: the name is known, and the rest works."""
+    """A checkout that was not installed is an example: the name is known, and the rest works."""
     site = tmp_path / "site"
     site.mkdir()
     for each in Path(yaml.__file__).parents[1].iterdir():

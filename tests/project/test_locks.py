@@ -79,7 +79,7 @@ def begin(tmp_path: Path) -> Iterator[Callable[[str], _Test]]:
 
 
 def test_a_change_of_accounts_waits_for_sandboxes(begin: Callable[[str], _Test]) -> None:
-    """And no other test that starts a sandbox begins meanwhile."""
+    """No other test that starts a sandbox begins meanwhile."""
     sandbox, changing = begin("sandbox"), begin("changes")
     sandbox.has_said("in")
     changing.has_said("in")

@@ -1,12 +1,12 @@
 """The length of a request's way through `run` before the launcher starts, and the page about it.
 
-The request is what stands for the whole of it on its way, in five forms (`walktrace.FORMS`): the command
-line's request, the merged policy, the policy on this host, the rendered sandbox, the prepared sandbox. A
-module *hands it on* if one of its functions calls a function of another module with a form as an argument:
-these modules are the walk, and a reader who follows a request needs all of them. A module that is given one
-and hands it to nobody is a leaf: it answers one question about the request. Not counted: calls with less than
-a form (a path, a rule, the facts of the host), calls by a form's own methods, imports, and everything after
-the exec. The traced command is `run --method bwrap -- true` in a new home.
+On its way the request has five forms (`walktrace.FORMS`): the command line's request, the merged policy, the
+policy on this host, the rendered sandbox, the prepared sandbox. A module *hands it on* if one of its
+functions calls a function of another module with a form as an argument: these modules are the walk, and a
+reader who follows a request needs all of them. A module that is given one and hands it to nobody is a leaf:
+it answers one question about the request. Not counted: calls with less than a form (a path, a rule, the facts
+of the host), calls by a form's own methods, imports, and everything after the exec. The traced command is
+`run --method bwrap -- true` in a new home.
 """
 
 from __future__ import annotations

@@ -579,7 +579,7 @@ def test_token_servers_that_are_not_told_anything(registry: StandIn, name: str) 
     "credential", [ME, Credential("the test", identity_token="refresh me")], ids=["password", "token"]
 )
 def test_a_login_is_not_sent_to_another_host(registry: StandIn, credential: Credential) -> None:
-    """Nor does it go to an unknown host that the registry names as its token server."""
+    """It does not go to an unknown host either that the registry names as its token server."""
     held(registry)
     who = StaticCredentials(registry.host, credential)
     with stand_in() as tokens:

@@ -129,7 +129,7 @@ def test_keys_leave_it(detached: Project) -> None:
 
 
 def test_nothing_of_the_program_stays_in_the_terminal(detached: Project) -> None:
-    """Neither its settings, nor answers to its questions, which a shell would read as keys."""
+    """Its settings do not stay, nor answers to its questions, which a shell would read as keys."""
     set_modes = r"\033[?1049h\033[?1003;2004h\033[?25l\033[?1006h\033[?1006l"
     _start(detached, f"stty raw -echo; read -r line; printf '{set_modes}\\033[6n'; exec sleep 300")
     with _attached(detached) as shown:
@@ -179,7 +179,7 @@ def test_several_see_the_same(detached: Project) -> None:
 
 
 def test_one_that_reads_nothing_does_not_stop_the_run(detached: Project) -> None:
-    """Nor does it stop another attached client."""
+    """It does not stop another attached client either."""
     _start(detached, "read go; seq 200000; echo over; exec sleep 300")
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
         with socket_name(str(_socket(detached))) as name:

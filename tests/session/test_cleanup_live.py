@@ -195,7 +195,7 @@ def test_a_damaged_record_is_ignored(here: Path, damage: str) -> None:
 
 
 def test_a_process_that_can_not_be_looked_at_has_not_ended(here: Path) -> None:
-    """Without a free descriptor, no file of /proc can be read."""
+    """No file of /proc can be read without a free descriptor."""
     asking = (
         "import os, resource; from sandwright import signalling\n"
         "own = signalling.identity(); resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))\n"
@@ -239,7 +239,7 @@ def test_the_directory_of_a_run_elsewhere(here: Path) -> None:
 @pytest.mark.needs("bwrap", "unshare")
 @pytest.mark.skipif(os.getuid() != 0, reason="root makes pid namespaces without one of users")
 def test_a_run_in_another_pid_namespace_forgets_none_here(project: Project) -> None:
-    """Nor do `cleanup` and `status` there treat it as ended (L1)."""
+    """`cleanup` and `status` there do not treat it as ended either (L1)."""
     project.apart()
     with project.start("sh", "-c", "echo up; exec sleep 50") as running:
         assert running.stdout is not None

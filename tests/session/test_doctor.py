@@ -174,7 +174,7 @@ def test_an_engine_without_the_image_is_not_ready(
 
 @pytest.mark.needs("runc")
 def test_doctor_tells_of_the_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the real runc: its trial sandbox works, but a run would not."""
+    """With the real runc, the trial sandbox works, but a run would not."""
     monkeypatch.setenv("SANDWRIGHT_BUILD", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("SANDWRIGHT_ROOTFS", raising=False)

@@ -108,7 +108,7 @@ def test_a_directory_that_is_opened_during_the_run(neighbour: Neighbour) -> None
 
 @pytest.mark.parametrize("name", ["inner", "secret"])
 def test_a_denied_path_of_another_user_s(neighbour: Neighbour, name: str) -> None:
-    """Nor can a file be written in its place if its surroundings are writable."""
+    """A file cannot be written in its place either if its surroundings are writable."""
     base = neighbour.directory.parent
     policy = f"filesystem: {{read: [/], write: [$PROJECT, {base}], deny: [{neighbour.directory}/{name}]}}"
     tried = f"cat {neighbour.directory}/{name}; mv {neighbour.directory} {base}/other; ls -A {base}/theirs"

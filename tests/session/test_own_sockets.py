@@ -158,7 +158,7 @@ def _supervisor(starter: int) -> int:
 
 
 def test_without_its_supervisor_nothing_is_connected(project: Project, shown: Path) -> None:
-    """Nor can another process answer in its place: the first process asks only it."""
+    """No other process can answer in its place: the first process asks only this one."""
     assert shown.exists()
     with subprocess.Popen(
         [*RUN, "waits"], cwd=project.root, env=project.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -125,7 +125,8 @@ def test_the_size_is_bounded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_another_process_makes_the_same_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It appears between the check of the parent and mkdir: no start may fail because of it."""
+    """The other process makes it between the check of the parent and mkdir: no start may fail because of
+    it."""
     path, mkdir = tmp_path / "home/.cache/sandwright/sessions", os.mkdir
 
     def raced(name: str, mode: int = 0o777) -> None:

@@ -308,7 +308,7 @@ def test_a_run_that_was_killed_made_one(project: Project, agent: Path) -> None:
 
 
 def test_nothing_is_asked_where_nothing_was_made(project: Project, agent: Path) -> None:
-    """Neither a second run with the cache asks, nor one for which the name existed before."""
+    """A second run with the cache does not ask, nor does one for which the name existed before."""
     (agent / "settings.json").write_text(HOOKS)
     for _ in range(2):
         ended = project.run("sh", "-c", f"echo x >'{agent}/code'; echo x >'{agent}/settings.json'; exit 0")

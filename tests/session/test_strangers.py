@@ -135,7 +135,7 @@ def test_a_stranger_is_let_be(project: Project, rootfs: Path, shared: Path, meth
 
 @pytest.mark.parametrize("method", RUNTIMES)
 def test_nothing_of_a_run_is_in_tmp(project: Project, rootfs: Path, method: str) -> None:
-    """Without a runtime directory, too: a sandbox may share /tmp, and write files that a runtime reads."""
+    """This holds without a runtime directory, too: a sandbox may share /tmp, with files of a runtime."""
     in_image(project, method, "small")
     project.environment |= {"SANDWRIGHT_ROOTFS": str(rootfs), "XDG_RUNTIME_DIR": ""}
     own = "/run/sandwright" if os.geteuid() == 0 else f"{project.home}/.cache/sandwright/run"

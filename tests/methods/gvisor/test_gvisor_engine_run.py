@@ -175,7 +175,7 @@ def test_files_variables_and_status(sandbox: Sandbox) -> None:
 
 @needs_groups
 def test_what_the_outer_container_is_given(sandbox: Sandbox) -> None:
-    """As seen by the engine and by the kernel, while it runs."""
+    """The engine and the kernel are asked for its privileges while it runs."""
     read, write = os.pipe()
     with process.start(*sandbox.argv("resources: {memory: 256MiB, cpus: 1, pids: 256}\n"), "sh", "-c",
                        "echo there; cat", stdin=read, env=sandbox.environment) as running:  # fmt: skip
