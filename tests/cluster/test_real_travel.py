@@ -126,7 +126,7 @@ def test_each_run_of_a_fleet_has_the_project_as_it_was(person: Person) -> None:
 
 
 def test_it_travels_under_an_operators_policies(person: Person) -> None:
-    """The project goes and comes back through the operator's repository; no other user is admitted."""
+    """The project goes and comes back through the operator's repository; no user can enter its Pod."""
     install(person)
     let_travel(person, person.variables[REGISTRY].removeprefix("http://"))
     until(lambda: person.run("true").returncode == 0, "nothing travels", within=120)

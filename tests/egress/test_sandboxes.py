@@ -202,7 +202,7 @@ def test_there_is_no_device_and_no_route(sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("sandbox", FEW, indirect=True)
 def test_the_proxy_is_killed(sandbox: Sandbox, world: World) -> None:
-    """Established connections fail in the middle of a run, and nothing takes the proxy's place."""
+    """In the middle of a run, requests that worked before fail, and nothing takes the proxy's place."""
     before = len(world.reached)
     script = f"{CURL} http://web.example/; sleep 2; {CURL} http://web.example/; echo $?"
     with process.start(sandbox.launch, "sh", "-c", script, env=sandbox.environment) as started:

@@ -86,7 +86,7 @@ class TestWhomItBecomes:
         assert len(lines) == 10, "the first process and the command"
 
     def test_the_control(self, box: Container) -> None:
-        """Without the option, root runs with its capabilities."""
+        """Without our first process, root runs with its capabilities."""
         result = box.run("-c", LOOK, through=["/bin/sh"])
         assert result.text.startswith("uid=0(root)")
         assert any("CapEff" in line and int(line.split()[1], 16) for line in result.text.splitlines())

@@ -125,7 +125,7 @@ def test_the_caller_keeps_the_number(ada: Caller) -> None:
 
 
 def test_root_of_a_namespace_that_keeps_the_number(ada: Caller) -> None:
-    """There root has no number of the caller's: the account gets the caller's."""
+    """There, root is not the caller: the account gets the caller's number."""
     assert ada.told("--userns=keep-id", "--user=0:0", ASKED) == (["agent", str(UID), "/home/agent"], UID)
     told, owner = ada.told("--userns=keep-id", "--user=0:0")
     assert (told[1], owner) == ("1000", 301000), "the control"

@@ -124,7 +124,7 @@ def orphans() -> Iterator[None]:
 @pytest.mark.usefixtures("orphans")
 @pytest.mark.skipif(os.getuid() != 0, reason="its processes are traced as root")
 def test_a_watch_that_never_begins(tmp_path: Path, program: Path, environ: dict[str, str]) -> None:
-    """The watch waits for a file system that is gone, while the launcher's parent is killed."""
+    """A stopped watch stands for one that waits for a dead file system; the launcher is killed meanwhile."""
     _engine(tmp_path, environ, "no question")
     launcher = _rendered(tmp_path, program, "docker")
 

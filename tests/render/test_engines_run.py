@@ -371,7 +371,7 @@ def test_signals_reach_the_command(sandbox: Sandbox, number: signal.Signals) -> 
 
 
 def test_a_signal_reaches_it_whatever_the_client_does_with_one(sandbox: Sandbox, tmp_path: Path) -> None:
-    """Until 4.5, a signal just after the start kills Podman's client; a stand-in ends at any time."""
+    """Until 4.5, a signal just after the start kills Podman's client; at any time, one kills the stand-in."""
     if sandbox.host.name == "docker":
         pytest.skip("Docker's client takes them before it starts anything")
     programs = tmp_path / "bin"

@@ -167,7 +167,7 @@ ADDED = (
 def test_what_the_environment_adds_from_the_project_is_refused(
     project: Project, words: tuple[str, ...]
 ) -> None:
-    """By rendering and by running, also after a run without it. One function decides for both."""
+    """Rendering and running refuse it, even after a run without it. One function decides for both."""
     project.policy.write_text(POLICY)
     (project.root / "src").mkdir()
     (project.home / "link").symlink_to("p")
