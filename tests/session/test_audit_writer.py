@@ -1,6 +1,8 @@
 """Denials by a run's proxy reach the audit log, even if they are reported only after its end.
 
 Tests of session/audit_writer.py.
+Tests of session/bridged.py.
+Tests of session/refused_hosts.py.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 Tests of verify/smoke/attempts.py.
 Tests of verify/smoke/run.py.
+Tests of verify/smoke/target.py.
 """
 
 from __future__ import annotations
