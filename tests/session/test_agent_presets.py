@@ -59,10 +59,7 @@ def test_no_policy_has_to_be_there_and_the_method_is_told(person: Project) -> No
 def test_a_policy_that_is_named_has_to_be_there(person: Project) -> None:
     done = person.run("true", options=("--policy", "sandbox.yaml"))
     assert done.returncode == 125
-    assert (
-        b"cannot read the project policy sandbox.yaml: No such file or directory; `sandwright init`"
-        in done.stderr
-    )
+    assert b"/sandbox.yaml: No such file or directory; `sandwright init`" in done.stderr
 
 
 def test_a_second_agent_starts_beside_the_first_in_a_project_without_a_policy(person: Project) -> None:

@@ -79,7 +79,8 @@ class ImageDefinition:
     packages, and the paths of `declare` instead of their scripts. `scripts`: mmdebstrap runs the scripts;
     only for Debian."""
     packages: Annotated[tuple[PackageSpec, ...], DISTINCT] = ()
-    """Wanted packages, as `name`, `name=version` or `name/suite`; added are dependencies only."""
+    """Packages, as `name`, `name=version` or `name/suite`. Their dependencies are added, their
+    recommendations are not."""
     without: dict[PackageName, Line] = field(default_factory=dict)
     """Packages taken to be there although they are not, each with the reason."""
     exclude: tuple[Glob, ...] = ()
