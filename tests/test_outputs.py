@@ -70,7 +70,7 @@ def test_a_link_in_the_place_of_the_file(project: Path) -> None:
 
 def test_a_fifo_is_written_to(project: Path) -> None:
     os.mkfifo("fifo")
-    with pytest.raises(HostError, match="can't be written: No such device or address"):
+    with pytest.raises(HostError, match=r"cannot write .*: No such device or address"):
         write_output("fifo", b"nobody reads")
     reader = os.open("fifo", os.O_RDONLY | os.O_NONBLOCK)
     write_output("fifo", b"report")
@@ -85,7 +85,7 @@ def test_a_fifo_that_is_never_read_ends_with_an_error(project: Path, monkeypatch
     os.mkfifo("fifo")
     reader = os.open("fifo", os.O_RDWR)
     for write in (write_output, append_output):
-        with pytest.raises(HostError, match="can't be written"):
+        with pytest.raises(HostError, match="cannot write "):
             write("fifo", b"x" * (1 << 20))
     assert (project / "fifo").is_fifo()
     os.close(reader)
@@ -128,6 +128,6 @@ def test_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_what_cant_be_written(project: Path) -> None:
     for file in ("sandbox.yaml/file", "../other", ""):
-        with pytest.raises(HostError, match="can't be written"):
+        with pytest.raises(HostError, match="cannot write "):
             write_output(file, b"")
     assert [each.name for each in project.iterdir()] == ["sandbox.yaml"]

@@ -51,7 +51,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import the public names when they are first asked for: they cost more than `--help` may take."""
+    """Import the public names at their first use, because importing them would slow down `--help`."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return load(f".{_HOMES[name]}:{name}", __name__)

@@ -1,7 +1,8 @@
-"""Counts what a command checked: to have checked nothing is a failure, as with pytest's exit status 5.
+"""Counts the checks of a command. A command that checked nothing fails, like pytest with exit status 5.
 
-`cli/commands/table.py` says which commands check something, and of what kind. The function of such a command
-gives its count to `cli/program.py`, which refuses an empty one: no command has to remember it.
+`cli/commands/table.py` lists the commands that check something, each with the kind of its checks. The
+function of such a command gives its count to `cli/program.py`, which refuses an empty one: no command has to
+remember it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Builds our small C programs for any platform, statically where the platform has static programs.
 
-Who uses sandwright needs none of this: the programs ship built (`prebuilt.py`).
-The compiler is Zig's (`zig cc`, from the package `ziglang`), which brings the C libraries of all targets:
-musl for Linux, Apple's stubs for macOS. What was built is kept by the digest of everything that it was built
-from, so that a program is compiled once for each of its versions. It has no time stamps and no paths of this
-machine in it: the same sources give the same bytes.
+Users of sandwright do not need this module: packages contain the compiled programs (`prebuilt.py`). The
+compiler is Zig's (`zig cc`, from the package `ziglang`), which brings the C libraries of all targets: musl
+for Linux, Apple's stubs for macOS. Compiled programs are cached under the digest of all their inputs, so each
+version is compiled once. They contain no time stamps and no paths of this machine: the same sources give the
+same bytes.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _compile(sources: Sequence[Path], target: str, cached: Path, flags: tuple[st
         try:
             process.run(sys.executable, *argv, cwd=scratch, timeout=TIMEOUT, env=_compiler_environment())
         except CommandFailed as error:
-            raise BuildError(f"{', '.join(names)} can't be compiled for {target}: {error}") from error
+            raise BuildError(f"cannot compile {', '.join(names)} for {target}: {error}") from error
         made.chmod(0o755)
         made.replace(cached)
 

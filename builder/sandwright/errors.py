@@ -1,7 +1,7 @@
 """Every error that sandwright raises on purpose, one class for each exit code.
 
-Only the command line turns an error into an exit. A message names what was being done, to what, and what
-was found; it is written for the person who has to act on it.
+Only the command line turns an error into an exit. A message names the operation, its object and the problem,
+and is written for the person who has to act on it.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ class DocumentError(SandwrightError):
 
 
 class RenderError(SandwrightError):
-    """The method can't express what the policy asks for, and `accept_gaps` does not list that."""
+    """The method cannot enforce a feature of the policy, and `accept_gaps` does not list that feature."""
 
     exit_code = 4
 
 
 class ArtifactsTooWide(RenderError):
-    """The artifacts of a method allow more than the policy and the method's declaration say."""
+    """The artifacts of a method allow more than the policy and the method's declaration."""
 
 
 class ToolMissing(SandwrightError):
     """A program is not on PATH.
 
-    `hint` says how to get it.
+    `hint` is the command that installs it.
     """
 
     exit_code = 5
@@ -118,13 +118,13 @@ class ArchiveRefused(SandwrightError):
 
 
 class LockError(SandwrightError):
-    """A lock is missing, stale or can't be made, or its packages are gone."""
+    """A lock is missing, stale or cannot be created, or its packages are gone."""
 
     exit_code = 10
 
 
 class BuildError(SandwrightError):
-    """An image or bundle can't be built from its definition and lock."""
+    """An image or bundle cannot be built from its definition and lock."""
 
     exit_code = 11
 

@@ -1,4 +1,4 @@
-"""Starts the one program that a person asked for, as if they had started it themselves.
+"""Starts the user's program in the foreground, as if the user had started it directly.
 
 `process` starts programs for us and kills them after their time; this one is theirs. It gets their standard
 input and output (`streams`), a terminal with its size when they sit at one, and the signals that are sent to
@@ -40,7 +40,7 @@ _BLOCK = 65536
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 Notify = Callable[[str], None]
-"""Tells a person something."""
+"""Shows a message to the user."""
 
 Deliver = Callable[[int, int], str]
 """Sends a signal (second) to the command below a program (first): returns "sent", "killed" if the command
@@ -113,7 +113,7 @@ class _Signals:
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]  # what signal() gave
+            signal.signal(number, handler)  # type: ignore[arg-type]  # the result of signal()
         signal.set_wakeup_fd(self._wakeup)
         os.close(self.read)
         os.close(self._write)
@@ -256,7 +256,7 @@ def _become(
         if terminal is not None:
             terminal.give()
         streams.become()
-        os.execve(argv[0], list(argv), dict(environ))  # noqa: S606 - that is what this module is for
+        os.execve(argv[0], list(argv), dict(environ))  # noqa: S606 - the purpose of this module
     except OSError as error:
         os.write(write, str(error.errno).encode())
     finally:
@@ -271,7 +271,7 @@ def _death_signal() -> Callable[[int], None]:
 
     def ask(parent: int) -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # gone before we asked
+        if os.getppid() != parent:  # gone before the call
             os._exit(125)
 
     return ask

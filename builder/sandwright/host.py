@@ -106,10 +106,10 @@ class Binfmt:
 class MachineFacts:
     """The properties of this machine. The same facts give the same artifacts.
 
-    `os` is `linux` or `darwin`; `machine` is as `uname` says. `distribution` is the ID of os-release, and
-    `distribution_like` what it says it is like. `limits` holds soft and hard resource limits, -1 for none;
-    `memlock` is in bytes. `capabilities` are the effective ones as a bit set. `container` names the container
-    engine if `surroundings` is `container`, as far as it is known. `programs` maps names to paths.
+    `os` is `linux` or `darwin`; `machine` is the machine name of `uname`. `distribution` is the ID of
+    os-release, and `distribution_like` its ID_LIKE. `limits` holds soft and hard resource limits, -1 for
+    none; `memlock` is in bytes. `capabilities` are the effective ones as a bit set. `container` names the
+    container engine if `surroundings` is `container`, as far as it is known. `programs` maps names to paths.
     """
 
     os: str
@@ -149,7 +149,7 @@ class MachineFacts:
 
     @property
     def user_namespaces(self) -> bool:
-        """Whether this user may make a user namespace, as far as settings tell; only a try proves it."""
+        """Whether the settings allow this user to create a user namespace; only an attempt proves it."""
         if self.max_user_namespaces == 0:
             return False
         return self.is_root or (

@@ -1,7 +1,7 @@
 """Records every question to this host with its answer, and asks again: whether the render cache is stale.
 
-What was made of the answers holds while they are the same. docs/front.md describes every kind of question;
-`front/source/questions.c` compares the answers.
+A result derived from the answers is valid while they stay the same. docs/front.md describes every kind of
+question; `front/source/questions.c` compares the answers.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class LiveHost:
     """Asks this host, each question once, and records the answers."""
 
     def __init__(self, copies: Mapping[str, str] | None = None) -> None:
-        """Nothing is asked yet. `copies` maps directories to those that sandboxes see in their place."""
+        """Start without questions. `copies` maps directories to those that sandboxes see instead."""
         self._copies = dict(copies or {})
         self._began = time.time_ns()
         self._answers: dict[Question, Answer] = {}
@@ -65,7 +65,7 @@ class LiveHost:
         self._contents: dict[str, tuple[int, bytes | None]] = {}
 
     def ask(self, kind: str, subject: str = "", *more: str) -> Answer:
-        """The answer to a question, as it was when it was first asked. Raise KeyError for no kind."""
+        """The first answer to a question. Raise KeyError for an unknown kind."""
         question = (kind, subject, *more)
         if question not in self._answers:
             self._answers[question] = answer(question, self._copies)

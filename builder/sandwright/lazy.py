@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 
-def load(where: str, package: str | None = None) -> Any:  # noqa: ANN401 - whatever the name stands for
+def load(where: str, package: str | None = None) -> Any:  # noqa: ANN401 - any object
     """The object that "module:name" names, or the module itself where no name is given.
 
     The module is relative to `package` where it begins with a dot.

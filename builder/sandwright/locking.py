@@ -1,7 +1,7 @@
 """Locks of files and directories (flock(2)), in a directory that no sandbox sees.
 
-A process can lock whatever it can open for reading, and keep it locked: a sandbox that sees a file could
-make every run that locks it wait. So the lock of a path is another file, below `user_dirs.keys()`.
+A process can lock every file that it can read, and keep the lock: a sandbox that sees a file could block
+every run that locks it. So the lock of a path is another file, below `user_dirs.keys()`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Finds the other paths at which mounts show a directory: bind mounts, and mounts of the same file system.
 
-A rule is about a path. What it protects is reached by each of these paths, too.
+A rule names one path. Each of these paths leads to the same file.
 """
 
 from __future__ import annotations

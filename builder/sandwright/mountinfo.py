@@ -1,6 +1,6 @@
 """Lists the mounts below a directory, from the table of mounts (proc(5), mountinfo).
 
-A bind mount may be on the same file system, so device numbers don't tell.
+A bind mount may be on the same file system, so device numbers do not reveal it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def mounted_below(directory: Path) -> list[Path]:
 
 
 def unmount_below(directory: Path) -> None:
-    """Unmount all that is mounted below a directory, innermost first; a busy mount is left."""
+    """Unmount all mounts below a directory, innermost first; a busy mount stays."""
     real = directory.resolve()
     for point in reversed(mounted_below(directory)):
         if point != real:
@@ -50,7 +50,7 @@ def refuse_mounts(directory: Path) -> None:
     """
     mounted = mounted_below(directory)
     if mounted:
-        raise HostError(f"{directory} can't be removed: something is mounted on {mounted[0]}; unmount it")
+        raise HostError(f"cannot remove {directory}: something is mounted on {mounted[0]}; unmount it")
 
 
 def remove_tree(path: str | PathLike[str]) -> None:

@@ -1,8 +1,8 @@
 """Searches a directory, and those below it to a depth, for names.
 
-The answer protects what is found, and programs inside a sandbox choose what is searched. So the search is
-complete or raises IncompleteSearch: a limit that only ended it would let them push a name out of the answer.
-It runs at each start. It lists directories, and opens no file.
+The result decides which files are protected, and programs inside a sandbox control the searched directories.
+So the search is complete or raises IncompleteSearch: a limit that ends it silently would let them hide a
+name. It runs at each start. It lists directories, and opens no file.
 """
 
 from __future__ import annotations
@@ -133,9 +133,9 @@ def check_listed(path: str, error: OSError) -> None:
     A program inside may close a directory, for the next search, and open it again.
     """
     if isinstance(error, PermissionError) and _may_be_owned_inside(path):
-        raise IncompleteSearch(f"{path} can't be searched: its owner has no right to do so") from error
+        raise IncompleteSearch(f"cannot search {path}: its owner has no right to do so") from error
     if error.errno in _OVERFLOWS:
-        raise IncompleteSearch(f"{path} can't be searched: {error.strerror}") from error
+        raise IncompleteSearch(f"cannot search {path}: {error.strerror}") from error
 
 
 def _may_be_owned_inside(path: str) -> bool:

@@ -20,7 +20,7 @@ from sandwright.errors import HostError
 from sandwright.process import below_project
 
 FIFO_PATIENCE = 10
-"""Seconds until a named pipe that takes nothing counts as one that nobody reads."""
+"""Seconds until a full named pipe counts as one without a reader."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -79,7 +79,7 @@ def _open_special(name: str, folder: int, file: str) -> BinaryIO | None:
         os.set_blocking(descriptor, True)
         return open(descriptor, "wb")  # noqa: PTH123 - a descriptor
     if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
-        raise HostError(f"{file} can't be written: it is neither a file nor a character device")
+        raise HostError(f"cannot write {file}: it is neither a file nor a character device")
     return None
 
 
@@ -137,7 +137,7 @@ def output_folder(file: str, *, make: bool = True) -> Iterator[tuple[int, str]]:
     except OSError as fault:
         if isinstance(fault, FileNotFoundError) and not make:
             raise
-        raise HostError(f"{file} can't be written: {fault.strerror}") from fault
+        raise HostError(f"cannot write {file}: {fault.strerror}") from fault
 
 
 def _open_component(part: str, above: int, file: str, *, following: bool, make: bool) -> int:
@@ -153,7 +153,7 @@ def _open_component(part: str, above: int, file: str, *, following: bool, make: 
 def _refuse_link(name: str, folder: int, file: str) -> None:
     with contextlib.suppress(OSError):
         target = os.readlink(name, dir_fd=folder)
-        raise HostError(f"{file} can't be written: {name} is a symbolic link to {target}: name its target")
+        raise HostError(f"cannot write {file}: {name} is a symbolic link to {target}: name its target")
 
 
 @contextlib.contextmanager

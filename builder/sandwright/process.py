@@ -1,7 +1,7 @@
 """The one place that starts programs, each with a time limit (timeout).
 
-There is no shell: each argument reaches the program as it is. Every start has a time limit, and what a
-program started dies with it: it leads a process group, which is killed as a whole.
+There is no shell: each argument reaches the program as it is. Every start has a time limit, and the children
+of a program die with it: it leads a process group, which is killed as a whole.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Result:
 def which(program: str, *, hint: str = "") -> str:
     """The path of a program. Also looks in the sbin directories, which a user's PATH often lacks.
 
-    Raise ToolMissing when there is none; `hint` then says how to get it.
+    Raise ToolMissing if there is none, with `hint` on how to install it.
     """
     found = find(program)
     if found is None:
@@ -62,7 +62,7 @@ def which(program: str, *, hint: str = "") -> str:
 def find(program: str) -> str | None:
     """The path of a program, or None. Looks where `which` looks, but not where a sandbox can have put it.
 
-    That is below a project (`below_project`), and where `avoid_writable` says.
+    That is below a project (`below_project`), and in directories for which `avoid_writable` is true.
     """
     if os.sep in program:
         return shutil.which(program)
@@ -188,8 +188,8 @@ def run(
 
     `timeout` is in seconds. `stdin` is bytes to send, or an open file; absent, the program reads nothing.
     `stdout` sends its output to an open file instead of into the result. `env` replaces the whole
-    environment. When `stop`, asked five times a second, is true, the program's time is over;
-    such a program can't be sent bytes.
+    environment. When `stop`, called five times a second, returns true, the program is ended;
+    `stdin` cannot be bytes for such a program.
 
     Raise ToolMissing when it is not there; CommandFailed when it runs out of time, and, with `check`, when
     its status is not 0.
@@ -273,7 +273,8 @@ def start(
 def _retry_busy(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
     """Start a program, and again for a second while its file is open for writing (ETXTBSY, execve(2)).
 
-    What another thread starts has our descriptors between fork and exec, that of a file just written, too.
+    A program that another thread starts has our descriptors between fork and exec, including that of a new
+    file.
     """
     until = time.monotonic() + _BUSY
     while True:

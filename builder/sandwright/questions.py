@@ -71,9 +71,9 @@ _ASKERS = ("self", "thread-self", "mounts", "net")
 def is_placeholder(path: str, status: os.stat_result) -> bool:
     """Whether a launcher put the file at a path there, for the time of a run (`placeholders.c`).
 
-    It is recognised by an unusual mode: an empty directory that is sticky and read-only for all, or a file of
-    Git that is read-only for all and says nothing. The directory above may hand on its
-    group, and an access list that takes more away.
+    It is recognised by an unusual mode: an empty directory that is sticky and read-only for all, or an empty
+    file of Git that is read-only for all. The directory above may hand on its group, and an access list that
+    takes more away.
     """
     if not may_be_placeholder(os.path.basename(path), status):
         return False
@@ -110,7 +110,7 @@ def sockets_of(visible: Iterable[str], hidden: Iterable[str]) -> Question:
 def _listening_sockets(_: str, *places: str) -> Answer:
     """The canonical paths of Unix sockets that take connections or datagrams here, sorted.
 
-    The places say where, as `sockets_of` does.
+    The places are the same as those of `sockets_of`.
     """
     marks = {each[1:]: each[:1] == "+" for each in places}
     return (
@@ -123,7 +123,7 @@ def _listening_sockets(_: str, *places: str) -> Answer:
 def _listening() -> set[str]:
     """The canonical paths of all of them (proc(5), /proc/net/unix); those with links are bound by these.
 
-    The kernel tells names as they are, also one that looks like more lines.
+    The kernel reports names unescaped, even a name that contains line breaks.
     """
     try:
         with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
@@ -257,7 +257,7 @@ def index_bytes(path: str) -> bytes:
 def _index_digest(path: str) -> Answer:
     """The digest of a split index of Git's, or one with an entry for another repository; else its mark.
 
-    So that what every commit changes renders nothing anew where there is no such entry.
+    So a file that every commit changes causes no new rendering if there is no such entry.
     """
     return index_of(index_bytes(path))
 
@@ -325,7 +325,7 @@ def last_change(question: Question, answer: Answer) -> int:
 
 
 _FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5)
-"""Odd, and without a pattern, so that what two files add doesn't cancel out."""
+"""Odd, and without a pattern, so that the terms of two files do not cancel out."""
 
 
 def _variable_values(*names: str) -> Answer:

@@ -31,7 +31,7 @@ def in_checkout() -> bool:
     return not (_PACKAGE / "data").is_dir()
 
 
-def data_json(room: Room, *parts: str) -> Any:  # noqa: ANN401 - what JSON holds
+def data_json(room: Room, *parts: str) -> Any:  # noqa: ANN401 - any JSON value
     """The content of a shipped JSON file."""
     return strictjson.loads(data_path(room, *parts).read_bytes())
 

@@ -28,7 +28,7 @@ def started(process: int) -> int:
     """The start time of a process, in clock ticks since the boot (proc_pid_stat(5)); 0 when there is none.
 
     One that has ended is none, though its parent may never wait for it, as the first process of a container
-    that is no init. A first thread that has ended is none either, but what it began may go on.
+    that is no init. A first thread that has ended is none either, but its other threads may go on.
     """
     try:
         with Path(f"/proc/{process}/stat").open("rb") as file:
@@ -116,7 +116,7 @@ def is_same_user_process(process: int) -> bool:
 def kill(process: int, number: int = _KILL, *, sure: Callable[[], bool]) -> bool:
     """Signal a process if its identity is confirmed; return whether it was signalled.
 
-    `sure` is asked while the number can't become another process's (pidfd_open(2)), where a system has that.
+    `sure` is called while the PID cannot be reused (pidfd_open(2)), on systems that support it.
     After SIGKILL it waits until the process has ended, for at most DYING seconds: a look right behind would
     still find it.
     """

@@ -1,8 +1,8 @@
 """Gives a command pipes in place of the caller's files, devices and terminals.
 
 A file that is standard input can be opened anew for writing through /proc/self/fd/0 (proc_pid_fd(5)), a
-terminal that is standard error alone can be read, and gVisor writes to a file from its beginning, whatever it
-holds. Pipes of the caller, sockets and /dev/null are passed as they are.
+terminal that is standard error alone can be read, and gVisor writes to a file from its beginning, even over
+existing content. Pipes of the caller, sockets and /dev/null are passed as they are.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Streams:
             each.close()
         for each in self._outputs:
             if each.fault:
-                warn(f"{_NAMES[each.target]} can't be written: {each.fault}")
+                warn(f"cannot write to {_NAMES[each.target]}: {each.fault}")
         return not any(each.fault for each in self._outputs)
 
 

@@ -1,7 +1,7 @@
 """The user's directories: of renderings, by XDG_CACHE_HOME, and of running sessions, by XDG_RUNTIME_DIR.
 
-Only the user can write both. Their files decide what a sandbox is and how it is treated, so a directory
-that another user could write is not used: nothing is in /tmp, where others, and sandboxes, can make names.
+Only the user can write both. Their files control sandboxes, so a directory that another user could write is
+not used, nor /tmp, where other users and sandboxes can create names.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def accounts_directory() -> str:
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o066:
         raise error(f"{ACCOUNTS} is not a directory of root's that others only pass through")
     if stat.S_IMODE(status.st_mode) != 0o711:
-        os.chmod(ACCOUNTS, 0o711)  # noqa: S103 - to be passed through, whatever the umask
+        os.chmod(ACCOUNTS, 0o711)  # noqa: S103 - others pass through it, with any umask
     return ACCOUNTS
 
 
@@ -137,7 +137,7 @@ def visible_scratch() -> str:
         if stat.S_IMODE(status.st_mode) != 0o711:
             os.chmod(path, 0o711)  # noqa: S103 - the account of `user` passes through it
     except OSError as fault:
-        raise error(f"{path} can't be made: {fault.strerror}") from fault
+        raise error(f"cannot create {path}: {fault.strerror}") from fault
     return path
 
 
@@ -215,7 +215,7 @@ def remember_directories(directories: Mapping[str, Iterable[str]]) -> None:
 
 
 def make(path: str) -> None:
-    """Make a directory, and those above it that are missing: closed, whatever an access list above hands on.
+    """Create a directory and its missing parents: closed to others, even under a default access list.
 
     `os.makedirs` makes the ones above open to others. Several processes may make the same ones at once.
     """
@@ -246,7 +246,7 @@ def private(path: str, *, passed: bool = False) -> str:
         if status.st_mode & (0o067 if passed else 0o077):
             os.chmod(path, 0o700)
     except OSError as fault:
-        raise error(f"{path} can't be made: {fault.strerror}{_directory_advice(path)}") from fault
+        raise error(f"cannot create {path}: {fault.strerror}{_directory_advice(path)}") from fault
     return path
 
 
@@ -265,9 +265,9 @@ def is_inside_sandbox() -> bool:
 def find_above(name: str) -> str:
     """The nearest file of a name in the current directory or above it; its mere name without any.
 
-    A launcher's placeholder, which blocks the name during a run, is not one. Only directories of
-    this user's are searched, on one file system, below the home or apart from it: what others put into a
-    directory above is none of ours. Raise HostError where the current directory is gone.
+    A launcher's placeholder, which blocks the name during a run, is not one. Only directories of this user's
+    are searched, on one file system, below the home or apart from it: files of others in a directory above
+    are not ours. Raise HostError where the current directory is gone.
     """
     try:
         folder = os.getcwd()
@@ -312,7 +312,7 @@ def write(path: str, content: bytes, mode: int = 0o600) -> None:
             os.unlink(part)
             raise
     except OSError as fault:
-        raise error(f"{path} can't be written: {fault.strerror}") from fault
+        raise error(f"cannot write {path}: {fault.strerror}") from fault
 
 
 def writer() -> str:

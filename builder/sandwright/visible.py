@@ -44,7 +44,7 @@ def _unmarked(line: str) -> str:
 def quoted(lines: Sequence[str]) -> str:
     """The last lines of another program's output, each cut, and after a mark that begins the line.
 
-    It is short enough to be shown whole as what a program wrote that failed.
+    It is short enough to be shown completely as the output of a failed program.
     """
     visible_parts: list[str] = []
     remaining = _QUOTED

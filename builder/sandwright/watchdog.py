@@ -1,7 +1,7 @@
-"""Ends programs that hang (timeout), flood or are called off, and all that they started.
+"""Ends programs that hang (timeout), flood or are cancelled, with all their children.
 
-`process.run` waits for the pipes to close. What a container runtime started may outlive it and hold them,
-so the output goes to files here, and the wait is for the program alone.
+`process.run` waits for the pipes to close. Children of a container runtime may outlive it and hold them open,
+so here the output goes to files, and the wait is for the program alone.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def end_all(text: str) -> None:
 
 
 def kill_all(processes: Iterable[int]) -> None:
-    """Kill processes and all that descend from them. A process that is gone is not an error."""
+    """Kill processes and all their descendants. A process that is gone is not an error."""
     doomed = set(processes)
     seen = {pid: started(pid) for pid in doomed}
     seen |= {pid: started(pid) for pid in descendants(doomed)}

@@ -70,7 +70,7 @@ def is_allowed(connection: Connection, namespace: str, verb: str, kind: str, sub
 def apply_around(connection: Connection, namespace: str, manifests: Sequence[Json]) -> None:
     """Restore the sandbox's surrounding objects as rendered: they may have been changed.
 
-    What belongs to the whole cluster is made where it is not there, and never changed. Raise NothingRan.
+    Objects of the whole cluster are created if they are missing, and never changed. Raise NothingRan.
     """
     for each in manifests:
         kind, name = str(each["kind"]), str(each["metadata"]["name"])
@@ -177,7 +177,7 @@ def check_admitted(connection: Connection, namespace: str, job: Json) -> None:
 def check_same(sent: Json, got: object) -> None:
     """Raise NothingRan where a cluster has a Pod otherwise than it was sent.
 
-    An older one drops what it does not know (`hostUsers`), and others' webhooks change what they like.
+    An older one drops unknown fields (`hostUsers`), and other webhooks may change any field.
     """
     if changed := list(differences(sent, got)):
         raise NothingRan(f"the cluster made another Pod of it: {', '.join(changed[:5])}")

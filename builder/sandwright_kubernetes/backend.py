@@ -46,7 +46,7 @@ class Kubernetes(Launched):
     name: str = "kubernetes"
 
     def wrap(self, directory: Path, argv: Sequence[str], *, terminal: bool = False) -> tuple[str, ...]:  # noqa: ARG002
-        """This program, which talks to the cluster; nothing of the current directory is imported."""
+        """This program, which talks to the cluster; no module of the current directory is imported."""
         return (sys.executable, "-I", "-X", "utf8", "-c", _CODE, _ROOT, str(directory), *argv)
 
     def depends(self, host: MachineFacts) -> Iterator[Question]:  # noqa: ARG002
@@ -84,7 +84,7 @@ class Kubernetes(Launched):
         return find_cluster_fleet(name)
 
     def leftovers(self, running: Iterable[str]) -> Iterable[Leftover]:
-        """The Jobs of runs that were killed, by their records here. No cluster is asked."""
+        """The Jobs of runs that were killed, by their records here. No cluster is queried."""
         alive = set(running)
         for record in records.read_job_records():
             if record.session not in alive and record.is_stale:
@@ -108,7 +108,7 @@ class Kubernetes(Launched):
         return cluster_canary(connect(), sandbox_name(policy), registry)
 
     def purge(self, policy: ResolvedPolicy) -> None:
-        """The namespace, with all that is in it, where it bears our labels."""
+        """The namespace with all its objects, if it has our labels."""
         name = sandbox_name(policy)
         path = path_of("Namespace", name=name)
         connection = connect()

@@ -45,7 +45,7 @@ class ClusterCanary:
     port: int = PORT
 
     def first_word(self, control: str) -> str:
-        """The first client's name for itself. When all is done another Pod connects, and says `control`.
+        """The first client's name for itself. After the last probe another Pod connects, and sends `control`.
 
         Raise HostError where that does not run.
         """

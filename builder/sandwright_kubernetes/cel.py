@@ -1,7 +1,8 @@
 """A ValidatingAdmissionPolicy that admits only a Pod as it was rendered, field by field, in CEL. Pure.
 
-Each rule is about one field and says so when it refuses. A field that the Pod does not have must be absent,
-or what absence means. What a run chooses is left open: its command, its labels beside those that select it.
+Each rule checks one field and names it in a refusal. A field that the Pod does not have must be absent, or
+have the default value. Fields that a run chooses are left open: its command, its labels beside those that
+select it.
 
 https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
 """
@@ -149,7 +150,7 @@ def _carrier(container: Json, field: str, at: str, there: str) -> Iterator[Field
 def identity_rules(
     labels: Mapping[str, str], makers: Sequence[str], named: str, *, dry: bool
 ) -> Iterator[FieldRule]:
-    """Labels, annotations, and the creator of such a Pod; anybody if nothing is made and `dry` allows it."""
+    """Labels, annotations, and the creator of such a Pod; any creator for a dry run that `dry` allows."""
     for name, value in labels.items():
         at = f"object.metadata.?labels[?{_cel_literal(name)}]"
         yield FieldRule(

@@ -1,7 +1,7 @@
 """The way to a cluster's API server: through the official Python client, which reads kubeconfig and logs in.
 
-Objects are plain JSON data. An answer is read up to `MOST` bytes. What the server does not answer is asked
-again for `PATIENCE` seconds: it may be starting anew, while Pods run on.
+Objects are plain JSON data. An answer is read up to `MOST` bytes. Unanswered requests are repeated for
+`PATIENCE` seconds: the server may be restarting while Pods go on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST = 8 << 20
 """Bytes of one answer. etcd takes objects of 1.5 MiB; we list few at a time."""
 
 PATIENCE = 120.0
-"""Seconds for which a server that does not answer is asked again."""
+"""Seconds for which unanswered requests are repeated."""
 
 ANSWER = 10.0
 """Seconds in which it must answer, and go on with an answer."""
@@ -153,7 +153,7 @@ class Connection:
 
 
 def connect(cluster: Place | None = None) -> Connection:
-    """The cluster that kubeconfig leads to, or the Pod's own where we are in one. It is not asked yet.
+    """The cluster that kubeconfig leads to, or the Pod's own where we are in one. No request is sent yet.
 
     Raise ApiUnreachable where the client or a kubeconfig is missing.
     """

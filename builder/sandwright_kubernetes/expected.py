@@ -25,7 +25,9 @@ EXPECTED: Mapping[str, Answers] = {
     "net.loopback": Answers("EPERM", _FILTER),
     "net.datagram": Answers("EPERM", _FILTER),
     "net.outside": Answers("EPERM", _FILTER),
-    "net.interfaces": Answers("", "a Pod has a network interface, but programs can't make a socket for it"),
+    "net.interfaces": Answers(
+        "", "a Pod has a network interface, but programs cannot create a socket for it"
+    ),
     "unix.unlisted": Answers("ENOENT", _LEFT),
     "unix.later": Answers("ENOENT", _LEFT),
     "unix.written": Answers("ENOENT", _LEFT),

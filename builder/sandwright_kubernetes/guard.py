@@ -34,7 +34,7 @@ PROFILES = "sandwright-profiles"
 
 
 def projects_name(name: str) -> str:
-    """The ConfigMap that says out of which repository a sandbox's projects may travel."""
+    """The ConfigMap with the repository of a sandbox's projects."""
     return f"{name}-projects"
 
 

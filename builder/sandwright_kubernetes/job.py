@@ -54,7 +54,7 @@ def pod(policy: ResolvedPolicy, placed: Placed) -> Json:
 
 
 def quota(policy: ResolvedPolicy, name: str) -> Json:
-    """The quota of the namespace: one run at a time, and nothing that is reached from outside."""
+    """The quota of the namespace: one run at a time, and no service that is reachable from outside."""
     hard = {"pods": "2" if policy.network.mode == "proxy" else "1"}
     hard |= dict.fromkeys(("services.loadbalancers", "services.nodeports"), "0")
     metadata = {"name": "sandbox", "namespace": name, "labels": labels(name)}

@@ -18,7 +18,7 @@ START_LIMIT = 180.0
 """Seconds until the container must run: the node may be pulling its image."""
 
 END_LIMIT = 60.0
-"""Seconds after the end of its log in which the cluster must say how the container ended."""
+"""Seconds after the end of its log in which the cluster must report how the container ended."""
 
 GONE_LIMIT = 10.0
 """The same where its Pod is gone."""
@@ -213,7 +213,7 @@ class JobRun:
             ended = self._container_end()
             if ended is not None and ended.reason in ("StartError", "ContainerCannotRun"):
                 why = text(field(status, "state", "terminated"), "message")
-                raise NothingRan(self._with_remedy(f"the command can't be started: {why}"))
+                raise NothingRan(self._with_remedy(f"cannot start the command: {why}"))
             return True
         for waiting in self._waiting():
             reason = text(waiting, "reason")
@@ -280,7 +280,7 @@ class JobRun:
 
 
 def warnings_of(connection: Connection, namespace: str, name: str) -> list[str]:
-    """The cluster's warnings about an object, such as a used-up quota; empty if it may not be asked."""
+    """The cluster's warnings about an object, such as a used-up quota; empty without permission."""
     selector, path = f"involvedObject.name={name},type=Warning", f"/api/v1/namespaces/{namespace}/events"
     try:
         listed = connection.ask("GET", path, fieldSelector=selector, limit="5")

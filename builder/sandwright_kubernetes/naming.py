@@ -14,7 +14,7 @@ _LONGEST = 30
 def sandbox_name(policy: ResolvedPolicy) -> str:
     """The name of the namespace, the Job and their objects: an RFC 1123 label of the project's path.
 
-    Readable, and another one for every project: the checksum tells apart what reads alike.
+    Readable, and unique for every project: the checksum distinguishes similar names.
     """
     path = policy.canonical(policy.facts.project)
     words = re.sub(r"[^a-z0-9]+", "-", path.rpartition("/")[2].lower())[:_LONGEST].strip("-")

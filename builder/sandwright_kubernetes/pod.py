@@ -23,11 +23,12 @@ from sandwright_kubernetes.volumes import VolumeMount
 Json = dict[str, Any]
 
 UID = 65532
-"""The Pod's user: `nonroot` in our images and in the distroless ones. A cluster knows nothing of the person
-who starts it, and files belong to the volume's group, which is this one too."""
+"""The Pod's user: `nonroot` in our images and in the distroless ones. A cluster does not know the user who
+starts it, and files belong to the volume's group, which is this one too."""
 
 CLAIM = "project"
-"""The PersistentVolumeClaim with the project, in the sandbox's namespace. Whatever fills it creates it."""
+"""The PersistentVolumeClaim with the project, in the sandbox's namespace. The program that fills it creates
+it."""
 
 EMPTY_FILE = "empty"
 """The ConfigMap that hides a file, and its key: a file without content."""
@@ -185,7 +186,7 @@ def _pod_environment(policy: ResolvedPolicy, placed: Placed) -> dict[str, str]:
 
 
 def _resource_requirements(limits: Resources, placed: Placed) -> Json:
-    """The same is asked for and granted: nothing is counted on that others may use up."""
+    """Requests equal limits, so the Pod does not depend on resources that others may use up."""
     granted: Json = {}
     if limits.memory is not None:
         granted["memory"] = _quantity(limits.memory)

@@ -38,7 +38,7 @@ def _metadata(name: str) -> Json:
 
 
 def _configuration(policy: ResolvedPolicy, name: str) -> Json:
-    """Squid's rules. The NetworkPolicy tells clients apart, since it knows their Pods."""
+    """Squid's rules. The NetworkPolicy distinguishes clients by their Pods."""
     settings = ProxyPlace(
         log="/dev/stdout",
         cache_log="/dev/stderr",

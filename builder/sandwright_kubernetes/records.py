@@ -1,8 +1,8 @@
 """Records of runs with a Job in a cluster: a file for each, written before the Job, removed after it.
 
-What a killed run leaves in a cluster is known by its file. It is in the cache, since a Job outlives a boot of
-this machine. Jobs bear the session and the owner as labels; the owner is a random name for this user of this
-machine.
+The file of a killed run identifies its leftovers in a cluster. It is in the cache, because a Job survives a
+reboot of this machine. Jobs have the session and the owner as labels; the owner is a random name for this
+user of this machine.
 """
 
 import secrets

@@ -33,7 +33,7 @@ def render_kubernetes(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     """The manifests, the filter with a script that puts it on a node, and the Pod for Podman.
 
     Raise RenderError for a path that no volume can be mounted on, a file name that is not UTF-8, or a filter
-    from a file that leaves open what must be closed.
+    from a file that allows calls that must be denied.
     """
     name, gvisor = sandbox_name(policy), uses_gvisor(policy)
     seccomp = json_artifact("seccomp.json", pod_filter(policy, gvisor=gvisor), "the filter of system calls")

@@ -1,10 +1,10 @@
 """Runs a command as a Job of a rendered sandbox, from this process: the counterpart of `launch`.
 
 Its words are a directory of artifacts, and the command. The command's streams come back as one, on standard
-output; it reads what comes on standard input. Where both are a terminal, it has one. It exits as the command
-does: with 124 when its time was up, and with 125 when it was not run as it was rendered, how it ended is not
-known, or it ended with 0 and not all that it wrote came back. A signal ends the Job first. From a Pod whose
-time was up, or that was lost (evicted, deleted), no change comes back to the project.
+output; it reads standard input. Where both are a terminal, it has one. It exits as the command does: with 124
+when its time was up, and with 125 when it was not run as it was rendered, its end is unknown, or it ended
+with 0 and a part of its output was lost. A signal ends the Job first. From a Pod whose time was up, or that
+was lost (evicted, deleted), no change comes back to the project.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _run_to_end(
 def check_cluster(
     connection: Connection, documents: dict[str, Json], rights: Sequence[tuple[str, str, str]] = ()
 ) -> None:
-    """Try out all that can be before the Job is made, and that we have more `rights`.
+    """Check as much as possible before the Job is created, including additional `rights`.
 
     Raise NothingRan, ApiUnreachable.
     """

@@ -1,6 +1,6 @@
 """A terminal for the command: ours, through an attachment to its container, while ours passes every key on.
 
-A program runs before anybody can be attached to it. What it wrote until then is in the container's log, which
+A program runs before a client can attach to it. Its output until then is in the container's log, which
 has whole lines; the two are joined where they overlap. A connection that breaks off is made again: the
 command keeps its terminal meanwhile.
 """
@@ -128,7 +128,7 @@ def _gathered(output: queue.Queue[bytes]) -> bytes:
 def _log(running: JobRun) -> bytes:
     """The command's output until now, in whole lines; empty if the node does not return it.
 
-    Some runtimes leave out of a line's end what its terminal had put in (containerd).
+    Some runtimes (containerd) omit the carriage returns that the terminal added.
     """
     try:
         with running.connection.stream(f"{running.pod}/log", silence=_ALIVE, container="sandbox") as pieces:
@@ -166,7 +166,7 @@ def _typing(streams: channels.Channels) -> Iterator[None]:
 
 
 def _send_resizes(streams: channels.Channels, woken: int) -> None:
-    """To the end of the pipe: that says that the size has changed, or that all is over."""
+    """To the end of the pipe: it reports a new size or the end of the session."""
     with suppress(SandwrightError, OSError):
         streams.send(channels.SIZE, _terminal_size())
         keys = [0]

@@ -1,10 +1,10 @@
 """The volumes of a Pod: the project, on a volume of the cluster, and a temporary directory (emptyDir).
 
-Nothing of the host is there. The volume is assumed to hold the project as recorded in the facts: writable,
-read-only and hidden paths in it are separate mounts, as with other methods. For a missing path
-an empty directory is mounted, which the runtime creates on the volume and which stays there.
-With other methods a file covers Git's `commondir` and is removed afterwards; here it would stay, so
-the repository's directory is read-only as a whole.
+The Pod has no files of the host. The volume is assumed to hold the project as recorded in the facts:
+writable, read-only and hidden paths in it are separate mounts, as with other methods. For a missing path an
+empty directory is mounted, which the runtime creates on the volume and which stays there. With other methods
+a file covers Git's `commondir` and is removed afterwards; here it would stay, so the repository's directory
+is read-only as a whole.
 """
 
 from __future__ import annotations
@@ -99,4 +99,4 @@ def _check_paths(policy: ResolvedPolicy, mounts: Iterable[str]) -> None:
         if ":" in path:
             rules = policy.filesystem.tree.deciding(path)
             source = f"{rules[0].source}: " if rules else ""
-            raise RenderError(f"{source}{path!r} can't be mounted on: Kubernetes takes no ':' in a mountPath")
+            raise RenderError(f"{source}cannot mount on {path!r}: Kubernetes takes no ':' in a mountPath")

@@ -269,7 +269,7 @@ def test_the_images_own_user(refused: str) -> None:
 
 @pytest.mark.parametrize("refused", ["kubernetes", "devcontainer"])
 def test_where_there_is_no_session(refused: str) -> None:
-    reason = r"can't enforce credentials\.shims .*(in a shim's place|instead of the shim)"
+    reason = r"cannot enforce credentials\.shims .*(in a shim's place|instead of the shim)"
     with world() as made, pytest.raises(RenderError, match=reason):
         render(made.policy(f"{SHIMS}filesystem: {{write: [$PROJECT]}}\n"), refused)
 

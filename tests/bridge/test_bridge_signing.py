@@ -253,7 +253,7 @@ def test_an_object_under_anothers_name(place: Signed) -> None:
     forged.write_bytes(zlib.compress(b"tree 0\0"))
     with place.world.bridge(POLICY) as bridge:
         why = place.refused(bridge, COMMIT.replace(TREE, "1" * 40))
-    assert "does not match its digest" in why or "can't be read" in why
+    assert "does not match its digest" in why or "cannot read an object" in why
 
 
 @pytest.mark.parametrize("way", ["alternates", "a link"])
@@ -277,7 +277,7 @@ def test_objects_of_another_repository(place: Signed, way: str) -> None:
     assert place.world.git("cat-file", "-t", tree) == "tree"
     with place.world.bridge(POLICY) as bridge:
         why = place.refused(bridge, COMMIT.replace(TREE, tree))
-    assert "is no object of this repository" in why or "can't be read" in why
+    assert "is no object of this repository" in why or "cannot read an object" in why
 
 
 def test_objects_that_fill_the_memory(place: Signed) -> None:
@@ -288,7 +288,7 @@ def test_objects_that_fill_the_memory(place: Signed) -> None:
     forged.write_bytes(zlib.compress(f"tree {size}\0".encode() + bytes(size)))
     with place.world.bridge(POLICY) as bridge:
         why = place.refused(bridge, COMMIT.replace(TREE, "1" * 40))
-        assert "have more than 16 MiB" in why or "can't be read" in why
+        assert "have more than 16 MiB" in why or "cannot read an object" in why
         assert place.sign(bridge, COMMIT).status == 0
 
 

@@ -81,7 +81,7 @@ FAILS = {
     "owner": ("fileExistenceTests: [{name: n, path: /etc, uid: 5}]", "n: /etc belongs to user 0, not 5"),
     "executable": (
         "fileExistenceTests: [{name: n, path: /etc/passwd, isExecutableBy: other}]",
-        "n: /etc/passwd can't be executed by other",
+        "n: /etc/passwd cannot be executed by other",
     ),
     "content": (
         "fileContentTests: [{name: n, path: /etc/passwd, expectedContents: [toor]}]",
@@ -323,7 +323,7 @@ def test_how_commands_are_run(runtime: str, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("HERE", "it is")
     monkeypatch.delenv("NOT_HERE", raising=False)
     (tmp_path / "file").write_text("# one\nFOO=keepitsecret!\nexport BAR='quoted'\nEMPTY=\n")
-    cannot = "runc: started without root, with one id mapped it can't be the image's user, 3"
+    cannot = "runc: started without root, with one id mapped it cannot be the image's user, 3"
     expected = [cannot] if runtime == "runc" and os.geteuid() != 0 else []
     assert run(tmp_path, OPTIONS.replace("FILE", str(tmp_path / "file")), runtimes=[runtime]) == expected
 

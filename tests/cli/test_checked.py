@@ -70,7 +70,7 @@ CHECK_NOTHING = {
 }
 """Commands that make, start or show something. Each command of the table is either here or below."""
 
-UNREAD = "can't be read: No such file"
+UNREAD = ": No such file"
 EMPTY: dict[str, dict[str, str]] = {
     "verify-audit": {
         "empty": "audit: no line was checked: empty is empty",

@@ -54,7 +54,7 @@ def test_directories_that_cannot_be_written(project: Path) -> None:
     found = [line for line in _lint(project, **variables) if "programs fail to use" in line]
     named = {line.partition(" is /")[0].rpartition(" ")[2] for line in found}
     assert named == {"TMPDIR", "CARGO_HOME", "XDG_STATE_HOME", "UV_CACHE_DIR"}
-    assert any(" CARGO_HOME is /opt/cargo, which can't be written inside: " in line for line in found), found
+    assert any(" CARGO_HOME is /opt/cargo, which cannot be written inside: " in line for line in found), found
     assert any(" TMPDIR is /tmp/user/1000, which is not there inside, " in line for line in found), found
     assert any("sandbox.yaml:3:" in line and " UV_CACHE_DIR is " in line for line in found), found
     assert not [line for line in _lint(project, TMPDIR="/tmp") if " TMPDIR is " in line]

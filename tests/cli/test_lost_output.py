@@ -34,7 +34,7 @@ def test_nobody_reads(words: tuple[str, ...]) -> None:
 def test_the_disk_is_full(words: tuple[str, ...]) -> None:
     with Path("/dev/full").open("wb") as full:
         ended = _ended(words, full.fileno())
-    said = b"sandwright: the output can't be written: No space left on device\n"
+    said = b"sandwright: cannot write the output: No space left on device\n"
     assert (ended.returncode, ended.stderr) == (1, said)
 
 

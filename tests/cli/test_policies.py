@@ -419,10 +419,10 @@ def test_lint_names_what_a_method_can_not_enforce(project: Path) -> None:
     said = _run("lint", cwd=project)
     assert said.status == 12
     assert (
-        "landlock can't enforce filesystem.deny-inside (deny $PROJECT/.env, project sandbox.yaml:3:"
+        "landlock cannot enforce filesystem.deny-inside (deny $PROJECT/.env, project sandbox.yaml:3:"
         in said.text
     )
-    assert "bwrap can't" not in said.text
+    assert "bwrap cannot" not in said.text
     refused = _run("render", "--method", "landlock", "--check", cwd=project).stderr.removeprefix(
         "sandwright: "
     )
@@ -440,7 +440,7 @@ def test_lint_finds_the_projects_policy(project: Path) -> None:
 def test_explain_asks_a_preset_where_there_is_no_policy(project: Path) -> None:
     (project / "sandbox.yaml").unlink()
     refused = _run("explain", "write", ".claude/x", cwd=project)
-    assert (refused.status, "sandbox.yaml can't be read" in refused.stderr) == (64, True)
+    assert (refused.status, "cannot read the project policy" in refused.stderr) == (64, True)
     asked = {
         name: _run("explain", "connect", "api.anthropic.com:443", "--preset", name, cwd=project)
         for name in ("strict", "agent-claude")
@@ -453,7 +453,7 @@ def test_explain_asks_a_preset_where_there_is_no_policy(project: Path) -> None:
 def test_verify_proves_a_preset_where_there_is_no_policy(project: Path, tmp_path: Path) -> None:
     (project / "sandbox.yaml").unlink()
     refused = _run("verify", cwd=project)
-    assert (refused.status, "sandbox.yaml can't be read" in refused.stderr) == (64, True)
+    assert (refused.status, "cannot read the project policy" in refused.stderr) == (64, True)
     page = tmp_path / "page.html"
     proved = _run("verify", "--preset", "default", "--html", str(page), cwd=project)
     assert "preset default is proved for bwrap" in proved.text, proved.text + proved.stderr

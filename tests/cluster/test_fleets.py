@@ -366,7 +366,7 @@ def test_a_fleet_goes_on_after_a_break(tmp_path: Path, monkeypatch: pytest.Monke
             resume("night", str(ada.file), Size())
         link = tmp_path / "link"
         link.symlink_to(ada.file)
-        with pytest.raises(UsageError, match="can't be opened"):
+        with pytest.raises(UsageError, match="cannot open "):
             resume("night", str(link), Size())
         with pytest.raises(UsageError, match="you have started no fleet noon"):
             fleet_named("noon")

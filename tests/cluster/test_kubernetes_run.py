@@ -98,7 +98,7 @@ REFUSALS: dict[str, tuple[FakeCluster, str]] = {
         FakeCluster(
             state={"terminated": {"exitCode": 128, "reason": "StartError", "message": "no such file"}}
         ),
-        "the command can't be started: no such file",
+        "cannot start the command: no such file",
     ),
     "no status": (FakeCluster(state={}, status={"phase": "Failed", "message": "evicted"}), "evicted"),
 }

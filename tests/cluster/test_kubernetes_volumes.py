@@ -176,6 +176,6 @@ def test_paths_that_cannot_be_mounted_on() -> None:
     with pytest.raises(RenderError) as refused:
         render_kubernetes(case_policy("hostile-names"))
     assert str(refused.value) == (
-        "project sandbox.yaml:18:7: '/home/ada/it\\'s a \"project\" $(x)/a,b:c=d' can't be mounted on: "
+        "project sandbox.yaml:18:7: cannot mount on '/home/ada/it\\'s a \"project\" $(x)/a,b:c=d': "
         "Kubernetes takes no ':' in a mountPath"
     )

@@ -84,7 +84,7 @@ def test_blocks() -> None:
 
 def test_what_has_no_place() -> None:
     with pytest.raises(
-        RenderError, match="a name is not UTF-8 and can't be written to a manifest: byte 0xff"
+        RenderError, match="a name is not UTF-8 and cannot be written to a manifest: byte 0xff"
     ):
         yaml_text({"a": "\udcff"})
     for value in (None, 1.5, b"x", [[1]]):

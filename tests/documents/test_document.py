@@ -155,9 +155,9 @@ REFUSALS: dict[str, tuple[str | bytes, str]] = {
         'f.yaml:3:1: a key must be text; put it in quotes: "3"\n'
         "f.yaml:4:1: merge keys (<<) are not used here",
     ),
-    "a tab as indentation": ("a:\n\tb: 1\n", "f.yaml:2:1: a tab can't indent; use spaces"),
-    "a tab after spaces": ("a:\n  b: 1\n \tc: 2\n", "f.yaml:3:2: a tab can't indent; use spaces"),
-    "a tab at the very start": ("\ta: 1\n", "f.yaml:1:1: a tab can't indent; use spaces"),
+    "a tab as indentation": ("a:\n\tb: 1\n", "f.yaml:2:1: cannot indent with a tab; use spaces"),
+    "a tab after spaces": ("a:\n  b: 1\n \tc: 2\n", "f.yaml:3:2: cannot indent with a tab; use spaces"),
+    "a tab at the very start": ("\ta: 1\n", "f.yaml:1:1: cannot indent with a tab; use spaces"),
     "an open bracket": (
         "a: [1, 2",
         "f.yaml:1:9: is not YAML: did not find expected ',' or ']' while parsing a flow sequence",
@@ -263,7 +263,7 @@ def test_the_parser_without_libyaml_means_the_same(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(yamltree, "_LOADER", yaml.SafeLoader)
     assert parse_yaml(text, file="f.yaml") == fast
     assert refusal("a: 1\na: 2\n") == "f.yaml:2:1: a: is given twice; first in line 1"
-    assert refusal("a:\n\tb: 1\n") == "f.yaml:2:1: a tab can't indent; use spaces"
+    assert refusal("a:\n\tb: 1\n") == "f.yaml:2:1: cannot indent with a tab; use spaces"
     assert refusal('a: "\\ud800"\n') == "f.yaml:1:4: holds an escape for a character that is not allowed"
 
 

@@ -289,11 +289,11 @@ def test_squid_is_killed() -> None:
     [
         ("Squid Cache: Version 4.13", "", "Squid Cache: Version 4.13; squid 5 or newer is needed"),
         ("no squid", "", "no squid; squid 5 or newer is needed"),
-        ("Version 6.1", "echo FATAL: no", "the proxy can't be started: squid ended .*: FATAL: no"),
+        ("Version 6.1", "echo FATAL: no", "cannot start the proxy: squid ended .*: FATAL: no"),
         (
             "Version 6.1",
             "while :; do :; done",
-            r"can't be started: squid did not answer within 0\.5 s: it said nothing",
+            r"cannot start the proxy: squid did not answer within 0\.5 s: it said nothing",
         ),
     ],
 )

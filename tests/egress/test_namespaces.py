@@ -44,5 +44,5 @@ def test_a_process_that_has_gone() -> None:
     process = subprocess.Popen(["true"])
     process.wait(60)
     until(lambda: not Path(f"/proc/{process.pid}").exists())
-    with pytest.raises(Exception, match=r"can't be used: .*No such file"):
+    with pytest.raises(Exception, match=r"cannot use the network namespace .*No such file"):
         listen_in(process.pid, "127.0.0.1", 3128, raise_loopback=False)

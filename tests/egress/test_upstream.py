@@ -170,8 +170,8 @@ def test_items_of_no_proxy() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("socks5://p:1", "a proxy of kind socks5:// can't be used"),
-        ("https://p:1", "a proxy of kind https:// can't be used"),
+        ("socks5://p:1", "cannot use a proxy of kind socks5://"),
+        ("https://p:1", "cannot use a proxy of kind https://"),
         ("http://", "names no host of a proxy"),
         ("http://a b:1", "names no host of a proxy"),
         ("http://a\nhttp_access allow all:1", "names no host|no URL"),
@@ -254,7 +254,7 @@ def test_doctor_names_what_is_of_no_use() -> None:
     assert "cannot be reached (Connection refused)" in refused
     assert ignored.startswith("NO_PROXY: '<local>' is no host, address or network")
     (unusable,) = found_by_doctor(all_proxy="socks5://127.0.0.1:9")
-    assert unusable.startswith("all_proxy: a proxy of kind socks5:// can't be used")
+    assert unusable.startswith("all_proxy: cannot use a proxy of kind socks5://")
 
 
 def test_a_quoted_line_shows_no_password(tmp_path: Path) -> None:

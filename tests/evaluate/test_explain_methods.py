@@ -437,7 +437,7 @@ def test_what_a_method_cannot_do_is_refused_in_the_row() -> None:
     policy = _policy("method: landlock\n")
     row = _row("read", "/etc/hosts", "landlock", policy)
     assert (row.decision, row.status) == ("allow", "refused")
-    assert row.reason.startswith("landlock can't enforce filesystem.attributes (filesystem.read, preset")
+    assert row.reason.startswith("landlock cannot enforce filesystem.attributes (filesystem.read, preset")
 
 
 def test_what_an_account_may_do_outside_the_project_is_not_asked() -> None:
@@ -479,7 +479,7 @@ def test_a_call_of_one_architecture_only() -> None:
         ("writ", "/x", "'writ' is no question; did you mean 'write'?"),
         ("syscall", "ptrac", "ptrac is not a system call; did you mean ptrace?"),
         ("read", "a\0b", "'a\\x00b': is no path"),
-        ("env", "1A", "'1A' can't be the name of a variable"),
+        ("env", "1A", "'1A' cannot be the name of a variable"),
     ],
 )
 def test_questions_without_sense_are_refused(question: str, subject: str, message: str) -> None:

@@ -428,7 +428,7 @@ def test_a_denied_path_that_a_method_mounts_itself_is_refused(method: str, denie
     if method in ("podman", "oci") or (method == "kubernetes" and denied == "/etc/passwd"):
         registry.render(policy, method)
         return
-    with pytest.raises(RenderError, match=f"{method} can't deny {denied}: it mounts its own /etc/"):
+    with pytest.raises(RenderError, match=f"{method} cannot deny {denied}: it mounts its own /etc/"):
         registry.render(policy, method)
 
 

@@ -675,7 +675,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         "no operation has the resource key 'global-nme'; did you mean 'global-name'?",
     ),
     "relative path": ("file-read-data", {"path": "x"}, "a resource's path must begin with /, not 'x'"),
-    "NUL in a path": ("file-read-data", {"path": "/a\0b"}, "a resource's path can't hold a NUL byte"),
+    "NUL in a path": ("file-read-data", {"path": "/a\0b"}, "a resource's path cannot hold a NUL byte"),
     "no truth": (
         "process-exec",
         {"path": "/x", "setugid": "maybe"},

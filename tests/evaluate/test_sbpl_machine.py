@@ -184,7 +184,7 @@ FAILS = {
     "malformed let": ("(let ((1 2)) 3)", "p.sb:1:1: a binding must be (name expression)"),
     "malformed lambda": ("(lambda (1) 2)", "p.sb:1:1: a parameter must be a symbol"),
     "map of no list": ("(map car 5)", "p.sb:1:1: what map takes is not a proper list"),
-    "dotted call": ("(+ 1 . 2)", "p.sb:1:1: a call can't be a dotted list"),
+    "dotted call": ("(+ 1 . 2)", "p.sb:1:1: a call cannot be a dotted list"),
     "numbers have an end": ("(let loop ((n 2)) (loop (* n n)))", "p.sb:1:25: a number is out of range"),
 }
 
@@ -222,7 +222,7 @@ ENDLESS = {
     ),
     "a string by number": (
         "(make-string 1000000000)",
-        "make-string can't make a string of the number 1000000000 bytes",
+        "make-string cannot make a string of the number 1000000000 bytes",
     ),
 }
 

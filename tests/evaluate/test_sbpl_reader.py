@@ -107,7 +107,7 @@ REFUSED = {
     "no character": (r"#\foo", r"p.sb:1:1: #\foo is no character"),
     "half a hexadecimal escape": (r'"\x4"', r"p.sb:1:1: \x in a string needs two hexadecimal digits"),
     "octal above a byte": (r'"\777"', r"p.sb:1:1: \777 is no byte"),
-    "NUL": ("(a \0)", "p.sb:1:4: a profile can't hold the byte 0x00"),
+    "NUL": ("(a \0)", "p.sb:1:4: a profile cannot hold the byte 0x00"),
     "a number of 100 digits": ("9" * 100, "p.sb:1:1: this number is too long"),
     "columns are characters": ('("éé" ]))', "p.sb:1:9: this ) closes nothing"),
     "deep nesting": ("(" * 600, f"p.sb:1:{MAX_NESTING + 1}: lists nest deeper than {MAX_NESTING}"),

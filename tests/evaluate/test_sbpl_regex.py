@@ -69,7 +69,7 @@ REFUSED = {
     "open set": ("[a", "unbalanced [ in regex"),
     "open set of ]": ("[]", "unbalanced [ in regex"),
     "backward range": ("[b-a]", "a range in a regex set runs backwards"),
-    "backslash at the end": ("a\\", "a regex can't end in a single \\"),
+    "backslash at the end": ("a\\", "a regex cannot end in a single \\"),
     "groups too deep": ("(" * 101 + ")" * 101, "the groups of a regex nest deeper than 100"),
     "too long": ("a" * 20_001, "a regex has more than 20000 characters"),
     "too complex": ("a?" * 5_000, "a regex is too complex"),

@@ -193,7 +193,9 @@ def test_the_static_apk_of_the_mirror(
 
 def test_what_can_not_be_resolved(with_apk: Mirror, tmp_path: Path) -> None:
     definition = with_apk.define(tmp_path / "images", replace="  - no-such-package\n")
-    with pytest.raises(LockError, match=r"(?s)linux/amd64: apk can't resolve the packages:.*no-such-package"):
+    with pytest.raises(
+        LockError, match=r"(?s)linux/amd64: apk cannot resolve the packages:.*no-such-package"
+    ):
         lock_apk_image(definition, mirrors=with_apk.mirrors, cache=tmp_path / "cache")
     without = dataclasses.replace(
         with_apk.define(tmp_path / "images"), without={"scanelf": "ldd does not need it"}

@@ -169,7 +169,7 @@ def test_a_dockerfile_is_refused(tmp_path: Path) -> None:
     _example(tmp_path)
     recipe = Recipe("linux/amd64", 0, "builder@sha256:0", None, Config())
     with pytest.raises(
-        BuildError, match="image 'numpy' can't be written as a Dockerfile: it declares alternatives"
+        BuildError, match="cannot write image 'numpy' as a Dockerfile: it declares alternatives"
     ):
         render_dockerfile(load_catalogue(tmp_path)["numpy"], recipe)
 

@@ -354,7 +354,7 @@ class TestAnArchiveOfOurOwn:
     def test_a_package_there_is_not(self, archive: Archive, tmp_path: Path) -> None:
         archive.add(stanza("a1"))
         assert refusal(LockError, archive, tmp_path, "a1", "b1") == (
-            "apt can't resolve the packages:\nE: Unable to locate package b1"
+            "apt cannot resolve the packages:\nE: Unable to locate package b1"
         )
 
     @pytest.mark.parametrize("name", ["a.", "a1+", "a1-", "b."])
@@ -369,12 +369,12 @@ class TestAnArchiveOfOurOwn:
     def test_a_dependency_that_can_not_be(self, archive: Archive, tmp_path: Path) -> None:
         archive.add(stanza("a1", Depends="b1 (>= 2)"), stanza("b1", "1"))
         assert refusal(LockError, archive, tmp_path, "a1").startswith(
-            "apt can't resolve the packages:\n a1 : Depends: b1 (>= 2) but "
+            "apt cannot resolve the packages:\n a1 : Depends: b1 (>= 2) but "
         )
 
     def test_packages_that_exclude_each_other(self, archive: Archive, tmp_path: Path) -> None:
         archive.add(stanza("a1", Conflicts="b1"), stanza("b1"))
-        assert "apt can't resolve the packages:\n" in refusal(LockError, archive, tmp_path, "a1", "b1")
+        assert "apt cannot resolve the packages:\n" in refusal(LockError, archive, tmp_path, "a1", "b1")
 
     def test_leaving_out_what_there_is_not(self, archive: Archive, tmp_path: Path) -> None:
         archive.add(stanza("a1"))
@@ -512,7 +512,7 @@ class TestWhatIsNotSigned:
                 keyring=seen.keyring,
             )
         assert str(caught.value).startswith(
-            "image 'small', linux/amd64: the indices of an archive can't be had:\n"
+            "image 'small', linux/amd64: cannot fetch the indices of an archive:\n"
         )
         assert "secret" not in str(caught.value)
 
@@ -634,7 +634,7 @@ def test_without_apt_it_is_told_how_to_go_on(tmp_path: Path, monkeypatch: pytest
 
 def test_a_directory_that_apt_can_not_be_told_of(tmp_path: Path) -> None:
     root = tmp_path / 'a "b"'
-    with pytest.raises(HostError, match=r"^apt can't work with such a path: "):
+    with pytest.raises(HostError, match=r"^apt cannot work with such a path: "):
         lock_image(
             image(tmp_path / "small", ["a1"]),
             mirrors=Mirrors({"debian": ("http://127.0.0.1:9",)}),

@@ -199,18 +199,18 @@ def test_a_link_at_the_end_of_a_path_is_replaced() -> None:
 
 
 IN_THE_WAY: Mapping[str, tuple[Callable[[Overlay], object], str]] = {
-    "file over directory": (lambda o: o.file(b"d", b""), "'d' can't be put there: it is a directory of base"),
+    "file over directory": (lambda o: o.file(b"d", b""), "cannot create 'd': it is a directory of base"),
     "link over full directory": (
         lambda o: o.link(b"d", b""),
-        "'d' can't be put there: it is a directory of base",
+        "cannot create 'd': it is a directory of base",
     ),
-    "directory over file": (lambda o: o.directory(b"f"), "'f' can't be a directory: base has a file there"),
-    "below a file": (lambda o: o.file(b"f/x", b""), "'f/x' can't be put there: 'f' is a file"),
+    "directory over file": (lambda o: o.directory(b"f"), "'f' cannot be a directory: base has a file there"),
+    "below a file": (lambda o: o.file(b"f/x", b""), "cannot create 'f/x': 'f' is a file"),
     "below a dangling link": (
         lambda o: o.file(b"gone/x", b""),
-        "'gone/x' can't be put there: 'gone' leads nowhere",
+        "cannot create 'gone/x': 'gone' leads nowhere",
     ),
-    "below a loop": (lambda o: o.file(b"loop/x", b""), "'loop/x' can't be put there: 'loop' leads nowhere"),
+    "below a loop": (lambda o: o.file(b"loop/x", b""), "cannot create 'loop/x': 'loop' leads nowhere"),
 }
 
 
@@ -265,22 +265,22 @@ TAKEN = {
     "user's name": (
         [ImageUser(name="nobody", uid=5, gid=5)],
         [],
-        "user 'nobody' can't be added: the base has it, with number 65534",
+        "cannot add user 'nobody': the base has it, with number 65534",
     ),
     "user's number": (
         [ImageUser(name="toor", uid=0, gid=0)],
         [],
-        "user 'toor' can't be added: its number 0 is that of 'root' in the base",
+        "cannot add user 'toor': its number 0 is that of 'root' in the base",
     ),
     "group's name": (
         [],
         [ImageGroup(name="users", gid=7)],
-        "group 'users' can't be added: the base has it, with number 100",
+        "cannot add group 'users': the base has it, with number 100",
     ),
     "group's number": (
         [],
         [ImageGroup(name="new", gid=100)],
-        "group 'new' can't be added: its number 100 is that of 'users' in the base",
+        "cannot add group 'new': its number 100 is that of 'users' in the base",
     ),
 }
 

@@ -164,7 +164,7 @@ REFUSALS: dict[str, tuple[str, str]] = {
     ),
     "a base from a registry that can't be named so": (
         DERIVED.replace("{image: below}", '{registry: "Alpine:3.22"}'),
-        "image.yaml:3:18: base.registry: 'Alpine:3.22': 'Alpine' can't name a repository; "
+        "image.yaml:3:18: base.registry: 'Alpine:3.22': 'Alpine' cannot name a repository; "
         "repositories are written in lower case",
     ),
     "a base from a registry with half a digest": (
@@ -196,7 +196,7 @@ REFUSALS: dict[str, tuple[str, str]] = {
     ),
     "declarations beside scripts": (
         DEBIAN.replace("declared", "scripts") + "declare: [tmp]\n",
-        "image.yaml:6:10: declare: can't be with 'configure: scripts', where maintainer scripts do this",
+        "image.yaml:6:10: declare: not allowed with 'configure: scripts', where maintainer scripts do this",
     ),
     "a declaration there is not": (
         DEBIAN + "declare: [tmpp]\n",
@@ -399,22 +399,22 @@ def test_what_is_exchanged_later_is_not_read(tmp_path: Path, exchanged: str) -> 
     target = {"files": secret, "image": secret.parent, "images": secret.parent.parent}
     (tmp_path / exchanged).rename(tmp_path / "moved")
     (tmp_path / exchanged).symlink_to(target[Path(exchanged).name])
-    with pytest.raises(BuildError, match="can't be read"):
+    with pytest.raises(BuildError, match="cannot read "):
         checksums(definition)
-    with pytest.raises(HostError, match="can't be read"):
+    with pytest.raises(HostError, match="cannot read "):
         collect_sources({"image": definition}, "image")
 
 
 def test_a_definition_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(DocumentError) as caught:
         load_definition(tmp_path)
-    assert str(caught.value) == f"{tmp_path}/image.yaml: can't be read: No such file or directory"
+    assert str(caught.value) == f"{tmp_path}/image.yaml: cannot read the file: No such file or directory"
 
 
 def test_a_directory_that_can_not_name_an_image(tmp_path: Path) -> None:
     with pytest.raises(DocumentError) as caught:
         load_definition(write(tmp_path / "My Image", DEBIAN))
-    assert str(caught.value).endswith("'My Image' can't name an image: words of a-z and 0-9, joined by '-'")
+    assert str(caught.value).endswith("'My Image' cannot name an image: words of a-z and 0-9, joined by '-'")
 
 
 @pytest.mark.parametrize(
@@ -500,11 +500,11 @@ def test_the_directory_one_is_in_names_the_image(tmp_path: Path, monkeypatch: py
     ("bases", "message"),
     [
         ({"a": "b"}, "a/image.yaml:3:15: base.image: there is no image 'b'; there is a"),
-        ({"a": "a"}, "a/image.yaml:3:15: base.image: an image can't be its own base: a → a"),
-        ({"a": "b", "b": "a"}, "b/image.yaml:3:15: base.image: an image can't be its own base: a → b → a"),
+        ({"a": "a"}, "a/image.yaml:3:15: base.image: an image cannot be its own base: a → a"),
+        ({"a": "b", "b": "a"}, "b/image.yaml:3:15: base.image: an image cannot be its own base: a → b → a"),
         (
             {"a": "b", "b": "c", "c": "b"},
-            "c/image.yaml:3:15: base.image: an image can't be its own base: a → b → c → b",
+            "c/image.yaml:3:15: base.image: an image cannot be its own base: a → b → c → b",
         ),
     ],
 )
@@ -599,7 +599,7 @@ SCHEMA_REFUSES: dict[str, str] = {
     "packages over an image": DERIVED + "packages: [a1]\n",
     "a mode that is a number": DERIVED + "directories: [{path: /a, mode: 493}]\n",
     "a relative path": DERIVED + "directories: [{path: a}]\n",
-    "a name that can't be": DEBIAN.replace("libc6", "Git"),
+    "a name that cannot be": DEBIAN.replace("libc6", "Git"),
     "an unknown declaration": DEBIAN + "declare: [tmpp]\n",
     "a command in one word": DERIVED + "config: {command: ls}\n",
 }

@@ -492,7 +492,7 @@ def test_podman_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 def test_podman_that_does_not_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     text = '[ "$1" = --version ] && echo podman version 4.3.1 && exit; echo "Error: no store" >&2; exit 125'
     program(tmp_path / "bin", text, monkeypatch)
-    with pytest.raises(HostError, match=r"^podman can't be used here: Error: no store$"):
+    with pytest.raises(HostError, match=r"^cannot use podman here: Error: no store$"):
         PodmanEngine("podman", host=HOST).check()
 
 

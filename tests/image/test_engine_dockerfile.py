@@ -176,7 +176,7 @@ def test_settings(text: str, line: str, tmp_path: Path) -> None:
     [
         pytest.param(
             'config: {environment: {A: "a\\nb"}}',
-            "image 'thing' can't be written as a Dockerfile: .*'a\\\\nb' holds a line break",
+            "cannot write image 'thing' as a Dockerfile: .*'a\\\\nb' holds a line break",
             id="environment",
         ),
         pytest.param('config: {labels: {a: "b\\nc"}}', "holds a line break", id="label"),

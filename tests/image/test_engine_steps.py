@@ -203,10 +203,10 @@ def test_accounts_are_added_as_the_embedded_builder_adds_them(
     ("users", "groups", "message"),
     [
         pytest.param(
-            [user("bin", 7)], [], "user 'bin' can't be added: the base has it, with number 2", id="name"
+            [user("bin", 7)], [], "cannot add user 'bin': the base has it, with number 2", id="name"
         ),
         pytest.param([user("app", 2)], [], "number 2 is that of 'bin' in the base", id="number"),
-        pytest.param([], [ImageGroup(name="tty", gid=6)], "group 'tty' can't be added", id="group's name"),
+        pytest.param([], [ImageGroup(name="tty", gid=6)], "cannot add group 'tty'", id="group's name"),
         pytest.param(
             [], [ImageGroup(name="t", gid=5)], "number 5 is that of 'tty' in the base", id="group's number"
         ),

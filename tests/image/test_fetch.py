@@ -695,7 +695,7 @@ class TestTheCache:
         wanted = server.serve("libfoo", whole)
         with pytest.raises(HostError) as caught:
             get([wanted], server, cache)
-        assert str(caught.value) == f"the cache {cache.root} can't be written: No space left on device"
+        assert str(caught.value) == f"cannot write to the cache {cache.root}: No space left on device"
         assert files(cache) == []
         assert server.counts() == Counter({"libfoo": 1})
 
@@ -707,7 +707,7 @@ class TestTheCache:
     def test_a_cache_that_can_not_be_made(self, server: Server, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
         wanted = server.serve("libfoo", whole)
-        with pytest.raises(HostError, match=r"can't be (written|read): Not a directory$"):
+        with pytest.raises(HostError, match=r"^cannot (write to|read) .*: Not a directory$"):
             get([wanted], server, Cache(tmp_path / "file"))
 
 

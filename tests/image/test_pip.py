@@ -335,7 +335,7 @@ def test_another_file_than_the_lock_names(tmp_path: Path) -> None:
 def test_a_dockerfile_is_refused(shop: PythonWorld) -> None:
     shop.define()
     recipe = Recipe("linux/amd64", 0, "builder@sha256:0", None, Config())
-    with pytest.raises(BuildError, match="image 'base' can't be written as a Dockerfile: it has languages"):
+    with pytest.raises(BuildError, match="cannot write image 'base' as a Dockerfile: it has languages"):
         render_dockerfile(load_catalogue(shop.world.images)["base"], recipe)
 
 

@@ -90,8 +90,8 @@ def test_on_an_image_of_a_registry(tmp_path: Path) -> None:
             "--package and --language need a distribution as base: bookworm, trixie, alpine",
         ),
         (NewImage("mine", "bookworm", user="A"), "'A' is not a name for a user or group"),
-        (NewImage("Mine", "bookworm"), "'Mine' can't name an image"),
-        (NewImage("..", "bookworm"), "'..' can't name an image"),
+        (NewImage("Mine", "bookworm"), "'Mine' cannot name an image"),
+        (NewImage("..", "bookworm"), "'..' cannot name an image"),
     ],
 )
 def test_what_is_refused_leaves_nothing(new: NewImage, message: str, tmp_path: Path) -> None:

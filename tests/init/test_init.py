@@ -140,7 +140,7 @@ def test_what_is_written_lints_renders_and_runs(folder: Path, shape: str) -> Non
     script = 'for each; do cat "$each" && exit 3; done; echo new >made; echo x >>sandbox.yaml || echo kept'
     ran = _sandwright(folder, "run", "--", "sh", "-c", script, "sh", *secrets)
     assert (ran.returncode, ran.stdout) == (0, "kept\n"), ran.stderr
-    assert ran.stderr.count("Permission denied") == len(secrets), "each secret is there and can't be read"
+    assert ran.stderr.count("Permission denied") == len(secrets), "each secret is there and cannot be read"
     assert (folder / "made").read_text() == "new\n"
 
 
@@ -168,7 +168,7 @@ def test_an_agent_whose_state_lacks_a_name(folder: Path) -> None:
     made = _sandwright(folder, "init", "--yes", "--method", "bwrap", "--agent", "gemini")
     assert made.returncode == 0, made.stderr
     linted = _sandwright(folder, "lint", "sandbox.yaml")
-    assert "can't enforce" not in linted.stdout + linted.stderr
+    assert "cannot enforce" not in linted.stdout + linted.stderr
 
 
 @pytest.mark.needs("bwrap")
@@ -315,7 +315,7 @@ def test_what_it_refuses(
 
 def test_a_method_that_cannot_enforce_it_is_an_error(folder: Path) -> None:
     _make(folder, [".github/workflows/ci.yml"])
-    with pytest.raises(RenderError, match=r"can't enforce"):
+    with pytest.raises(RenderError, match=r"cannot enforce"):
         check_proposal(
             folder,
             proposal(examine_project(folder), _choice("bwrap")).replace("time: 8h", "pids: 9"),
@@ -560,7 +560,7 @@ def test_what_holds_less_comes_last_and_says_what_is_accepted(
     (folder / ".env").write_text("A=b")
     other = propose(folder)
     assert other.method == "bwrap"
-    assert any("landlock can't enforce filesystem.deny-inside" in note for note in other.notes)
+    assert any("landlock cannot enforce filesystem.deny-inside" in note for note in other.notes)
 
 
 def test_the_first_method_that_works_is_taken_and_no_more_are_tried(

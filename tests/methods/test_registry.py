@@ -95,7 +95,7 @@ def test_a_method_that_somebody_installed(installed: Path, tmp_path: Path) -> No
     ("name", "said"),
     [
         ("lacking", r"the method lacking \(json\) is module, not sandwright.methods.contract.Method"),
-        ("absent", r"the method absent \(example_method:nothing\) can't be loaded: AttributeError"),
+        ("absent", r"cannot load the method absent \(example_method:nothing\): AttributeError"),
         (
             "rocket",
             "there is no method 'rocket'; there is bwrap, docker, podman, gvisor, gvisor-docker, "

@@ -74,7 +74,7 @@ def test_errors_are_ours(project: Path) -> None:
     with pytest.raises(UsageError, match="there is no method 'bwarp'"):
         policy.render("bwarp")
     text = POLICY + "resources: {pids: 9}\n"
-    with pytest.raises(RenderError, match=r"landlock can't enforce resources\.pids") as caught:
+    with pytest.raises(RenderError, match=r"landlock cannot enforce resources\.pids") as caught:
         Policy.from_text(text).render("landlock", policy.facts())
     assert isinstance(caught.value, SandwrightError)
 
@@ -109,7 +109,7 @@ def test_a_method_may_be_asked_what_it_lets(project: Path, method: str) -> None:
 def test_a_method_that_enforces_nothing_of_a_policy_lets_nothing_be_known(project: Path) -> None:
     policy = Policy.from_text(POLICY)
     facts = Policy.load(project / "sandbox.yaml").facts()
-    with pytest.raises(RenderError, match=r"landlock can't enforce filesystem\.deny-inside"):
+    with pytest.raises(RenderError, match=r"landlock cannot enforce filesystem\.deny-inside"):
         policy.is_path_writable("$PROJECT/x", facts, method="landlock")
     with pytest.raises(UsageError, match="there is no method 'nope'"):
         policy.is_path_writable("$PROJECT/x", method="nope")

@@ -197,17 +197,17 @@ def test_who_runs_it_decides_what_is_said_of_root() -> None:
         (
             "filesystem: {write: [/srv], deny: [/srv/new]}",
             "bwrap",
-            "bwrap can't enforce filesystem.absent-elsewhere (deny /srv/new, project sandbox.yaml:1:36): a mount needs an existing path, and placeholders are created only in the project",
+            "bwrap cannot enforce filesystem.absent-elsewhere (deny /srv/new, project sandbox.yaml:1:36): a mount needs an existing path, and placeholders are created only in the project",
         ),
         (
             "resources: {memory: 1GiB}",
             "seatbelt",
-            "seatbelt can't enforce resources.memory (memory, project sandbox.yaml:1:21): macOS has no limits for groups of processes",
+            "seatbelt cannot enforce resources.memory (memory, project sandbox.yaml:1:21): macOS has no limits for groups of processes",
         ),
         (
             "network: {unix_sockets: [/srv/s]}",
             "user",
-            "user can't enforce network.other-sockets (unix_sockets, project sandbox.yaml:1:25): seccomp cannot distinguish sockets by path, and programs can connect to readable sockets",
+            "user cannot enforce network.other-sockets (unix_sockets, project sandbox.yaml:1:25): seccomp cannot distinguish sockets by path, and programs can connect to readable sockets",
         ),
     ],
 )
@@ -224,7 +224,7 @@ def test_what_a_method_cannot_do_is_an_error(text: str, method: str, refused: st
 def test_a_listed_socket_in_the_hosts_network_is_refused(method: str) -> None:
     """It would open all abstract sockets of the host, D-Bus and X11 among them."""
     text = "extends: []\nnetwork: {mode: host, unix_sockets: [/srv/s]}\n"
-    with pytest.raises(RenderError, match=f"{method} can't enforce network.abstract-sockets"):
+    with pytest.raises(RenderError, match=f"{method} cannot enforce network.abstract-sockets"):
         check_expressible(_resolve(text), registry.declaration(method))
     check_expressible(_resolve(text.replace("host", "none")), registry.declaration(method))
     for able in ("gvisor", "bwrap"):
@@ -235,8 +235,8 @@ def test_all_that_a_method_cannot_do_at_once() -> None:
     with pytest.raises(RenderError) as error:
         check_expressible(_resolve("resources: {memory: 1GiB, cpus: 1}"), registry.declaration("seatbelt"))
     assert [line.split(" (")[0] for line in str(error.value).splitlines()[:-1]] == [
-        "seatbelt can't enforce resources.memory",
-        "seatbelt can't enforce resources.cpus",
+        "seatbelt cannot enforce resources.memory",
+        "seatbelt cannot enforce resources.cpus",
     ]
 
 
@@ -255,7 +255,7 @@ def test_it_can_be_accepted_with_a_reason() -> None:
         "bwrap: filesystem.absent-elsewhere is degraded: a mount needs an existing path, and placeholders "
         "are created only in the project; accepted: a trial"
     )
-    with pytest.raises(RenderError, match=r"oci can't enforce filesystem\.absent-elsewhere"):
+    with pytest.raises(RenderError, match=r"oci cannot enforce filesystem\.absent-elsewhere"):
         check_expressible(_resolve(text), registry.declaration("oci"))
 
 
@@ -283,13 +283,13 @@ def test_noop_is_accepted_by_its_own_reason_only() -> None:
     assert {finding.kind for finding in findings} == {"degraded"}
     assert {finding.accepted for finding in findings} == {"a machine for this"}
     assert "network.none" in {finding.use.feature for finding in findings}
-    with pytest.raises(RenderError, match=r"noop can't enforce network\.none"):
+    with pytest.raises(RenderError, match=r"noop cannot enforce network\.none"):
         check_expressible(_resolve("method: bwrap"), registry.declaration("noop"))
 
 
 def test_registered_methods_bring_their_declaration() -> None:
     declared = {feature: Support("exact") for feature in FEATURES if feature != "image"}
-    with pytest.raises(RenderError, match=r"jail can't enforce image .*: jail doesn't declare it"):
+    with pytest.raises(RenderError, match=r"jail cannot enforce image .*: jail doesn't declare it"):
         check_expressible(_resolve(""), Declaration("jail", declared))
     whole = Declaration("jail", {**declared, "image": Support("unused", "none")})
     assert check_expressible(_resolve(""), whole) == ()

@@ -57,7 +57,7 @@ POLICY = Policy.from_layers(
         ("write", "a", "write /home/u/p/a: allowed by write $PROJECT [/home/u/p] (project p.yaml:3:11)"),
         ("read", "/home/u/p/secrets/x", "read /home/u/p/secrets/x: denied by deny $PROJECT/secrets [/home/u/p/secrets] (project p.yaml:4:10)"),
         ("write", "/usr/bin/env", "write /usr/bin/env: denied by read /usr (project p.yaml:2:10)"),
-        ("read", "/srv", "read /srv: denied by no rule lists it, so it can't be read (project p.yaml:2:9)"),
+        ("read", "/srv", "read /srv: denied by no rule lists it, so it cannot be read (project p.yaml:2:9)"),
         ("read", "/etc/passwd", "read /etc/passwd: allowed by needed to start: /etc/passwd [names of users] (built-in)"),
         ("write", "/home/u/p/.git/hooks/x", "write /home/u/p/.git/hooks/x: denied by protect .git/hooks [/home/u/p/.git/hooks] (preset default presets/default.yaml:215:7)"),
         ("write", "/tmp/x", "write /tmp/x: allowed by the sandbox's own $TMP [/tmp; a private temporary directory] (built-in presets/built-in.yaml:10:8)"),
@@ -145,7 +145,7 @@ def test_data_for_json() -> None:
         ("listen", "localhost:3000", "'localhost:3000' is no port, 1 to 65535"),
         ("connect", "localhost:x", "must be a port, 1 to 65535"),
         ("connect", "127.1:80", "'127.1' is no address; write it in full, like 192.0.2.7 or [2001:db8::7]"),
-        ("env", "A B", "'A B' can't be the name of a variable: letters, digits and _, no digit first"),
+        ("env", "A B", "'A B' cannot be the name of a variable: letters, digits and _, no digit first"),
     ],
 )
 def test_questions_that_make_no_sense(question: str, subject: str, message: str) -> None:

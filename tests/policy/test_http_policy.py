@@ -80,7 +80,7 @@ def test_layers_replace_and_inherit() -> None:
         (_http("{host: 'a.example:8443'}", more=", allow: [a.example]"), "list it in one"),
         (_http("{host: a.example}", secrets=SECRET), "needs rules in network.http"),
         (_http(API, secrets=f"{SECRET}, {SECRET}"), "another entry gives"),
-        (_http(API, secrets=SECRET.replace("X-Api-Key", "Host")), "can't hold a secret"),
+        (_http(API, secrets=SECRET.replace("X-Api-Key", "Host")), "cannot hold a secret"),
         (_http(API, secrets=SECRET.replace("X-Api-Key", "'a b'")), "no name of a header"),
         (_http(API, secrets=SECRET.replace("env:API_KEY", "sk-real-key")), "must be env:NAME"),
         (_http(API, secrets=SECRET.replace("env:API_KEY", "env:A B")), "A B"),

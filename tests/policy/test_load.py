@@ -125,13 +125,13 @@ def test_a_layer_may_say_nothing(text: str) -> None:
         ("process: {sandbox_root: yes}", "p:1:25: process.sandbox_root: must be true or false, not 'yes'"),
         ("process: {seccomp: strit}", "p:1:20: process.seccomp: 'strit' is no profile (name a file by its absolute path); did you mean 'strict'?"),
         ("macos: [proces-list]", "p:1:9: macos[0]: 'proces-list' is no fragment; did you mean 'process-list'?"),
-        ("environment: {pass: [A B]}", "p:1:22: environment.pass[0]: 'A B' can't be the name of a variable: letters, digits and _, no digit first"),
+        ("environment: {pass: [A B]}", "p:1:22: environment.pass[0]: 'A B' cannot be the name of a variable: letters, digits and _, no digit first"),
         ("environment: {set: {CI: 1}}", "p:1:25: environment.set.CI: must be text, not 1; put it in quotes"),
-        ("environment: {set: {1A: x}}", "p:1:21: environment.set[\"1A\"]: '1A' can't be the name of a variable: letters, digits and _, no digit first"),
+        ("environment: {set: {1A: x}}", "p:1:21: environment.set[\"1A\"]: '1A' cannot be the name of a variable: letters, digits and _, no digit first"),
         ("environment: {set: {A: $PROJCT}}", "p:1:24: environment.set.A: there is no variable $PROJCT; did you mean $PROJECT?"),
         ("credentials: {cloud: readwrite}", "p:1:22: credentials.cloud: must be one of none, readonly, not 'readwrite'"),
         ("credentials: {shims: {gh: {}}}", "p:1:27: credentials.shims.gh.allow: is required"),
-        ("credentials: {shims: {../gh: {allow: []}}}", "p:1:23: credentials.shims[\"../gh\"]: '../gh' can't be the name of a shim: letters, digits and ._+- only"),
+        ("credentials: {shims: {../gh: {allow: []}}}", "p:1:23: credentials.shims[\"../gh\"]: '../gh' cannot be the name of a shim: letters, digits and ._+- only"),
         ("credentials: {shims: {gh: {allow: [], secrets: {GH_TOKEN: ghp_x}}}}", "p:1:59: credentials.shims.gh.secrets.GH_TOKEN: must name a variable of the host that holds the secret, like ${SANDBOX_GH_TOKEN}; never write the secret itself into a policy"),
         ("credentials: {shims: {gh: {allow: [], secrets: {GH_TOKEN: 42}}}}", "p:1:59: credentials.shims.gh.secrets.GH_TOKEN: must name a variable of the host that holds the secret, like ${SANDBOX_GH_TOKEN}; never write the secret itself into a policy"),
         ("credentials: {shims: {gh: {allow: [], secrets: ghp_x}}}", "p:1:48: credentials.shims.gh.secrets: must be a mapping of variables to references like ${SANDBOX_GH_TOKEN}"),
@@ -147,7 +147,7 @@ def test_a_layer_may_say_nothing(text: str) -> None:
         ("accept_gaps: [{feature: filesystem.absnt, method: bwrap, reason: x}]", "p:1:25: accept_gaps[0].feature: 'filesystem.absnt' is no feature; did you mean 'filesystem.absent'?"),
         ("accept_gaps: [{feature: filesystem.absent, method: bwrap, reason: ' '}]", "p:1:67: accept_gaps[0].reason: must say why"),
         ("image: -v", "p:1:8: image: '-v' is no reference of an image: [registry/]name[:tag][@sha256:digest]"),
-        ("\tmethod: bwrap", "p:1:1: a tab can't indent; use spaces"),
+        ("\tmethod: bwrap", "p:1:1: cannot indent with a tab; use spaces"),
         ('filesystem: {deny: ["/a\\0b"]}', "p:1:21: holds an escape for a character that is not allowed"),
     ],
 )  # fmt: skip
@@ -210,7 +210,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         Policy.load(missing)
     why = "No such file or directory; `sandwright init` proposes one"
-    assert str(refused.value) == f"the project policy {missing} can't be read: {why}"
+    assert str(refused.value) == f"cannot read the project policy {missing}: {why}"
 
 
 def test_a_policy_without_an_end_is_refused(tmp_path: Path) -> None:
@@ -246,7 +246,9 @@ def test_a_named_pipe_is_refused_and_one_of_a_shell_is_read(tmp_path: Path, thro
     if through_a_link:
         pipe.symlink_to("pipe")
     os.mkfifo(tmp_path / ("pipe" if through_a_link else "sandbox.yaml"))
-    with pytest.raises(UsageError, match=r"sandbox\.yaml can't be read: it is a named pipe"):
+    with pytest.raises(
+        UsageError, match=r"cannot read the project policy .*sandbox\.yaml: it is a named pipe"
+    ):
         load.read_layer(pipe)
     reading, writing = os.pipe()
     os.write(writing, FULL.encode())

@@ -227,7 +227,7 @@ def test_a_policy_behind_a_link_that_leads_nowhere_is_not_left_out(
     place.parent.mkdir(parents=True)
     place.symlink_to(tmp_path / "unmounted" / link)
     config = str(tmp_path / ("config" if kind == "user" else "other"))
-    with pytest.raises(UsageError, match=f"the {kind} policy .* can't be read: No such file"):
+    with pytest.raises(UsageError, match=f"cannot read the {kind} policy .*: No such file"):
         load.layers_for(tmp_path, {"XDG_CONFIG_HOME": config, "HOME": str(tmp_path)})
 
 

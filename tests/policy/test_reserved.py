@@ -196,7 +196,7 @@ def test_a_method_that_can_not_hold_them_is_refused(feature: str) -> None:
     facts = HostFacts(os="linux", home="/h", project="/h/p", entries=there)
     with pytest.raises(RenderError) as raised:
         render_with(policy.resolve(facts), Declaration("theirs", support), lambda _: ())
-    assert "theirs can't keep /h/." in str(raised.value)
+    assert "theirs cannot keep /h/." in str(raised.value)
     assert "with write ~/." in str(raised.value)
     assert "accept_gaps does not apply" in str(raised.value)
     render_with(
@@ -225,7 +225,7 @@ def test_a_link_to_them_that_can_be_replaced_is_refused() -> None:
         if link == "/h/.cache":
             render_with(policy.resolve(facts), declaration, lambda _: ())
             continue
-        with pytest.raises(RenderError, match=r"can't keep the link /h/open/cache, .* accept_gaps does not"):
+        with pytest.raises(RenderError, match=r"cannot keep the link /h/open/cache, .* accept_gaps does not"):
             render_with(policy.resolve(facts), declaration, lambda _: ())
 
 
@@ -243,7 +243,7 @@ def test_landlock_names_the_installation_and_the_way_out() -> None:
     text = f"schema: 1\nmethod: landlock\nfilesystem: {{write: [$PROJECT]}}\naccept_gaps: [{accept_gaps}]\n"
     entries = {name: HostEntry("directory") for name in ("/", "/h", "/h/p", "/h/p/.venv")}
     facts = HostFacts(os="linux", home="/h", project="/h/p", entries=entries, installation=("/h/p/.venv",))
-    with pytest.raises(RenderError, match=r"landlock can't keep /h/p/\.venv .*pipx"):
+    with pytest.raises(RenderError, match=r"landlock cannot keep /h/p/\.venv .*pipx"):
         registry.render(MergedPolicy.from_text(text).resolve(facts), "landlock")
 
 

@@ -185,8 +185,8 @@ def test_projects(project: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("filesystem: {write: [/]}", "p:1:22: filesystem.write[0]: the whole host can't be writable; name directories"),
-        ("filesystem: {write: [/root-link]}", "p:1:22: filesystem.write[0]: the whole host can't be writable; name directories"),
+        ("filesystem: {write: [/]}", "p:1:22: filesystem.write[0]: the whole host cannot be writable; name directories"),
+        ("filesystem: {write: [/root-link]}", "p:1:22: filesystem.write[0]: the whole host cannot be writable; name directories"),
         ("filesystem: {read: ['${NOWHERE}']}", "p:1:21: filesystem.read[0]: variable NOWHERE is not set in the environment"),
         ("filesystem: {read: [/loop/x]}", "p:1:21: filesystem.read[0]: /loop/x leads through more than 40 links"),
         ("filesystem: {read: [/bad/x]}", "p:1:21: filesystem.read[0]: leads to '/\\udcff/x', which is not valid UTF-8"),

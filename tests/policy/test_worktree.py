@@ -182,7 +182,7 @@ def test_a_link_that_lies_is_refused(home: Path, lie: Callable[[Path], None], me
     if lie not in (_other_common, _linked_objects, _everybodys):
         (home / "planted").mkdir()
     lie(home)
-    with pytest.raises(DocumentError, match="can't be granted") as caught:
+    with pytest.raises(DocumentError, match="cannot be granted") as caught:
         _policy(home, GRANT, "planted")
     assert message.format(home=home) in str(caught.value)
     silent = _policy(home, "", "planted")
@@ -250,7 +250,7 @@ def test_a_method_that_can_not_hold_it_says_what_to_accept(home: Path) -> None:
         render(_policy(home, f"{text}accept_gaps:\n{rows}"), "landlock")
 
     with pytest.raises(
-        RenderError, match=r"can't enforce filesystem.readonly \(readonly \S+/main/.git/modules"
+        RenderError, match=r"cannot enforce filesystem.readonly \(readonly \S+/main/.git/modules"
     ):
         rendered()
     rendered("readonly")

@@ -10,7 +10,10 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
+
+import pytest
 
 from project.test_architecture import modules
 from sandwright.cli.commands.table import COMMANDS
@@ -244,3 +247,40 @@ def test_private_functions_have_names_of_their_own() -> None:
     assert len({name for _, tree in sources for name in _private_functions(tree)}) > 1500
     shared = _shared(sources)
     assert len(shared) <= MOST_SHARED, sorted(shared)
+
+
+_PASSIVE = re.compile(
+    r" cannot be (changed|copied|created|joined|listed|loaded|opened|read|removed|started|used|written): "
+)
+"""A failed attempt behind its object: C, GNU tools and runc say "cannot read FILE: REASON"."""
+
+
+def _texts(tree: ast.AST) -> Iterator[ast.Constant | ast.JoinedStr]:
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.JoinedStr) or (
+            isinstance(node, ast.Constant) and isinstance(node.value, str)
+        )
+        if is_text and id(node) not in docstrings:
+            assert isinstance(node, ast.Constant | ast.JoinedStr)
+            yield node
+
+
+def _wrong_texts(tree: ast.AST) -> Iterator[str]:
+    for node in _texts(tree):
+        if isinstance(node, ast.Constant) and "can't" in str(node.value):
+            yield f"{node.lineno}: messages say cannot"
+        for before, after in pairwise(node.values) if isinstance(node, ast.JoinedStr) else ():
+            text = str(after.value) if isinstance(after, ast.Constant) else ""
+            if isinstance(before, ast.FormattedValue) and _PASSIVE.match(text):
+                yield f"{node.lineno}: cannot VERB OBJECT: REASON"
+
+
+def test_messages_name_the_attempt_first() -> None:
+    faults = [f"{each.name}:{fault}" for each in modules() for fault in _wrong_texts(each.tree)]
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("text", ['"it can\'t be"', 'f"{file} cannot be read: {error}"'])
+def test_a_wrong_message_is_found(text: str) -> None:
+    assert list(_wrong_texts(ast.parse(f"raise HostError({text})")))

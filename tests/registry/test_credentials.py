@@ -100,8 +100,8 @@ FAULTS: dict[str, tuple[Any, str]] = {
         {"auths": {"ghcr.io": {"auth": packed("a", "b"), "identitytoken": 7}}},
         "its values must be strings",
     ),
-    "a helper that is a path": ({"credHelpers": {"ghcr.io": "../../bin/sh"}}, "can't be the name of a"),
-    "a helper that is a list": ({"credHelpers": {"ghcr.io": ["a"]}}, "can't be the name of a"),
+    "a helper that is a path": ({"credHelpers": {"ghcr.io": "../../bin/sh"}}, "cannot be the name of a"),
+    "a helper that is a list": ({"credHelpers": {"ghcr.io": ["a"]}}, "cannot be the name of a"),
 }
 
 
@@ -116,7 +116,7 @@ def test_files_that_are_no_logins(tmp_path: Path, name: str) -> None:
 
 def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
     (tmp_path / "config.json").mkdir()
-    with pytest.raises(HostError, match="the logins there can't be read: Is a directory"):
+    with pytest.raises(HostError, match=r"cannot read the logins in .*: Is a directory"):
         AuthFiles((tmp_path / "config.json",)).find("ghcr.io", "a")
 
 

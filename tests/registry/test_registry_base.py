@@ -316,12 +316,12 @@ class TestNoRegistry:
             ("app", "registry unreachable"),
             ("top", "its base is not built"),
         ]
-        assert "registry 127.0.0.1:1: it can't be reached" in told[0].detail
+        assert "cannot reach registry 127.0.0.1:1" in told[0].detail
 
     def test_strictly_that_is_an_error(self, place: Place) -> None:
         away = gone(place)
         away.define("app", ON_REGISTRY)
-        with pytest.raises(Unreachable, match=r"registry 127\.0\.0\.1:1: it can't be reached"):
+        with pytest.raises(Unreachable, match=r"cannot reach registry 127\.0\.0\.1:1"):
             away.build(relock=away.lock)
 
     def test_it_is_locked_and_not_in_the_cache(self, place: Place) -> None:

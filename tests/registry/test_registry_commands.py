@@ -120,17 +120,17 @@ def test_a_registry_with_tls_and_a_login(world: Path, tmp_path_factory: pytest.T
     ("words", "status", "message"),
     [
         (["push-image", "nothing", "h.example/a:1"], 64, "there is no image 'nothing'"),
-        (["push-image", "layout", "h.example/A:1"], 64, "'A' can't name a repository"),
+        (["push-image", "layout", "h.example/A:1"], 64, "'A' cannot name a repository"),
         (
             ["push-image", "layout", "h.example/a@sha256:" + "0" * 64],
             64,
             "push to a tag, not to a digest: the image determines its digest",
         ),
-        (["push-image", "layout", "127.0.0.1:1/a:1"], 7, "it can't be reached"),
-        (["push-image", "layout", "127.0.0.1:1/a:1", "--tag", "a b"], 64, "'a b' can't be a tag"),
+        (["push-image", "layout", "127.0.0.1:1/a:1"], 7, "cannot reach registry"),
+        (["push-image", "layout", "127.0.0.1:1/a:1", "--tag", "a b"], 64, "'a b' cannot be a tag"),
         (["push-image", "layout", "127.0.0.1:1/a:1", "--ref", "other"], 64, "no image 'other'"),
-        (["pull-image", "127.0.0.1:1/a:1"], 7, "registry 127.0.0.1:1: it can't be reached"),
-        (["pull-image", "h.example/a:1", "--insecure", "a/b"], 64, "'a/b' can't be the host of a registry"),
+        (["pull-image", "127.0.0.1:1/a:1"], 7, "cannot reach registry 127.0.0.1:1"),
+        (["pull-image", "h.example/a:1", "--insecure", "a/b"], 64, "'a/b' cannot be the host of a registry"),
         (["pull-image", "h.example/a:1", "--authfile", "none.json"], 64, "no such credentials file"),
         (
             ["pull-image", "127.0.0.1:1/a:1", "--ca-file", "none.pem"],
@@ -183,7 +183,7 @@ def test_newer_versions(server: Server, world: Path) -> None:
 
 def test_a_registry_that_is_not_there(world: Path) -> None:
     define(world, "127.0.0.1:1/base:1")
-    line = "registry unreachable: registry 127.0.0.1:1: it can't be reached: "
+    line = "registry unreachable: cannot reach registry 127.0.0.1:1: "
     assert run("lock-images", "--images", "images").text.startswith(f"app: not locked: {line}")
     told = run("build-images", "--images", "images", "--no-smoke").text
     assert re.search("app +not built: registry unreachable", told)
@@ -199,6 +199,6 @@ def test_a_registry_that_is_not_there(world: Path) -> None:
     assert (status, "not built: app" in told) == (12, True)
     for words in (("lock-images",), ("build-images", "--no-smoke")):
         status, told = refused(*words, "--images", "images", "--strict")
-        assert (status, "it can't be reached" in told) == (7, True)
+        assert (status, "cannot reach registry" in told) == (7, True)
     status, told = refused("lock-images", "--images", "images", "--strict", "--check")
     assert (status, "is not locked" in told) == (10, True)

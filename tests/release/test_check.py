@@ -471,7 +471,7 @@ CYCLONEDX, SPDX = "SBOM cyclonedx linux/amd64", "SBOM spdx linux/amd64"
         ("smoke run", _of_another, "evidence", f"it is about sha256:{'0' * 64}, which is no part"),
         ("lock", _other_package, "sources", "base-files 12 (amd64): it is sha256:0000"),
         ("sources", _other_definition, "sources", "app/files/run: it is sha256:"),
-        ("sources", _climbing, "sources", "'app/../../run' can't be the path of a source"),
+        ("sources", _climbing, "sources", "'app/../../run' cannot be the path of a source"),
     ],
     ids=lambda value: value.__name__.strip("_") if callable(value) else "",
 )

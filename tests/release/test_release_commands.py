@@ -255,10 +255,10 @@ def test_sbom(place: Path, run: Command) -> None:
         (
             ["publish", "app", "{host}/x", "--key", "none.pem"],
             13,
-            "none.pem: the key can't be read: No such file",
+            "none.pem: cannot read the key: No such file",
         ),
         (["publish", "app", "{host}/x", "--key", "key.pub"], 64, "key.pub: not a private key in PEM"),
-        (["publish", "app", "{host}/x", "--key", "key.pem", "--tag", "a b"], 64, "'a b' can't be a tag"),
+        (["publish", "app", "{host}/x", "--key", "key.pem", "--tag", "a b"], 64, "'a b' cannot be a tag"),
         (
             ["publish", "app", "{host}/x", "--key", "key.pem", "--require", "runsc"],
             12,
@@ -281,7 +281,7 @@ def test_sbom(place: Path, run: Command) -> None:
         (
             ["sbom", "base", "--check"],
             13,
-            "can't be read: No such file or directory; write it with 'sandwright sbom base'",
+            ": No such file or directory; write it with 'sandwright sbom base'",
         ),
         (["publish", "app", "{host}/x", "--key", "key.pem", "--keyless"], 64, "either --key or --keyless"),
         (
@@ -297,7 +297,7 @@ def test_sbom(place: Path, run: Command) -> None:
             "either --key, or --identity",
         ),
         (["verify-image", "{host}/x", "--key", "key.pem"], 64, "this is a private key"),
-        (["verify-image", "{host}/X", "--key", "key.pub"], 64, "'X' can't name a repository"),
+        (["verify-image", "{host}/X", "--key", "key.pub"], 64, "'X' cannot name a repository"),
         (["attest-image", "app", "--method", "bwrap"], 64, "'bwrap' does not run on the image's own root"),
     ],
 )

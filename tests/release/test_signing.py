@@ -201,7 +201,7 @@ COSIGN = (
         ("", "not a private key in PEM"),
         ("no key", "not a private key in PEM"),
         (COSIGN, "in cosign's own encryption.*cosign import-key-pair"),
-        ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "the private key can't be used"),
+        ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "cannot use the private key"),
     ],
     ids=["empty", "text", "cosign", "garbage"],
 )
@@ -234,7 +234,7 @@ def test_halves_that_are_mixed_up(tmp_path: Path) -> None:
     _, other = write_key(tmp_path, "other")
     with pytest.raises(UsageError, match=f"{other}: it is not the public key of {private}"):
         load_key(str(private), public=str(other), environ={})
-    with pytest.raises(HostError, match="the key can't be read: No such file"):
+    with pytest.raises(HostError, match="cannot read the key: No such file"):
         load_verifier(str(tmp_path / "none"))
 
 
@@ -312,7 +312,7 @@ def test_a_key_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uri = f"testkms:{private}"
     with pytest.raises(UsageError, match="a key service needs --public-key"):
         load_key(uri, environ={})
-    with pytest.raises(HostError, match="the key can't be used: FileNotFoundError"):
+    with pytest.raises(HostError, match="cannot use the key: FileNotFoundError"):
         load_key("testkms:/none", public=str(public), environ={})
     key = load_key(uri, public=str(public), environ={})
     assert load_verifier(str(public)).opened(key.sign(PAYLOAD), "x") == PAYLOAD

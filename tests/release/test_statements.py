@@ -157,7 +157,7 @@ def test_sources_that_would_be_written_elsewhere(path: str, kind: str) -> None:
         document["files"] = {path: base64.b64encode(b"x").decode()}
     else:
         document["lock"] = path
-    with pytest.raises(ArchiveRefused, match=r"x: .* can't be the path of a source"):
+    with pytest.raises(ArchiveRefused, match=r"x: .* cannot be the path of a source"):
         sources.decode_sources(json.dumps(document).encode(), b"", "x")
 
 

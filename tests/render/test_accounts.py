@@ -72,9 +72,9 @@ def test_who_it_is(account: Account, user: str, group: str) -> None:
     [
         (Account("ada", -1, 1, "/h"), "uid -1 is no number of an account"),
         (Account("ada", 1, 4294967295, "/h"), "gid 4294967295 is no number of an account"),
-        (Account("ada", 1, 1, "/h:x"), r"the home directory '/h:x' can't stand in a passwd file"),
-        (Account("ada", 1, 1, "/h\nroot"), r"can't stand in a passwd file"),
-        (Account("ada", 1, 1, "h"), r"the home directory 'h' can't stand in a passwd file"),
+        (Account("ada", 1, 1, "/h:x"), r"the home directory '/h:x' cannot stand in a passwd file"),
+        (Account("ada", 1, 1, "/h\nroot"), r"cannot stand in a passwd file"),
+        (Account("ada", 1, 1, "h"), r"the home directory 'h' cannot stand in a passwd file"),
     ],
 )
 def test_who_can_not_be(account: Account, message: str) -> None:

@@ -163,7 +163,7 @@ def test_nothing_is_put_into_a_value(policy: str) -> None:
     """The tools replace such text, and have no escape for it."""
     entries = {f"{PROJECT}/${{localEnv:HOME}}": HostEntry("directory")}
     directories = dict.fromkeys(DIRECTORIES, HostEntry("directory"))
-    with pytest.raises(RenderError, match=r"devcontainer\.json can't hold .*\$\{"):
+    with pytest.raises(RenderError, match=r"devcontainer\.json cannot hold .*\$\{"):
         _config(f"extends: []\n{policy}\n", entries={**directories, **entries})
 
 

@@ -228,7 +228,7 @@ def test_a_launcher_is_executable_and_plain_files_are_not(method: str) -> None:
 
 def test_what_cannot_be_enforced_is_refused_first() -> None:
     text = "filesystem: {write: [$PROJECT, /srv/data], deny: [/srv/data/secret]}\n"
-    with pytest.raises(RenderError, match=r"bwrap can't enforce filesystem\.absent-elsewhere \("):
+    with pytest.raises(RenderError, match=r"bwrap cannot enforce filesystem\.absent-elsewhere \("):
         render(_resolve(text), "bwrap")
     accepted = "accept_gaps: [{feature: filesystem.absent-elsewhere, method: bwrap, reason: a trial}]\n"
     rendered = render(_resolve(text + accepted), "bwrap")
@@ -254,5 +254,5 @@ def test_artifacts_stay_in_their_directory(name: str) -> None:
 
     assert [each.name for each in made("a/b", "c")] == ["a/b", "c"]
     for names in ((name,), ("a", "a")):
-        with pytest.raises(RenderError, match="a name that it can't have"):
+        with pytest.raises(RenderError, match="a name that it cannot have"):
             made(*names)

@@ -260,7 +260,7 @@ def test_no_place_adds_a_directive(text: str, field: str) -> None:
     "word", ["", "-x", '"/etc/passwd"', "a b", "a\nhttp_access", "#", "${x}", "a'b", "/a b", None]
 )
 def test_words_that_squid_would_read_otherwise_are_refused(word: str) -> None:
-    with pytest.raises(RenderError, match="can't be a word of squid's configuration"):
+    with pytest.raises(RenderError, match="cannot be a word of squid's configuration"):
         squid_configuration([], ProxyPlace(log=word, cache_log="/c", errors="/e"))
 
 

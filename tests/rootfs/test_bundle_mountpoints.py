@@ -267,7 +267,7 @@ def test_working_directory_among_the_kernels_files_is_refused(
     ("cwd", "message"),
     [
         ("/etc/hosts", "working directory '/etc/hosts' of the image is a file"),
-        ("/etc/hosts/x", "can't be made"),
+        ("/etc/hosts/x", "cannot create "),
         ("/none/../x", "goes through a directory that is not there"),
     ],
 )

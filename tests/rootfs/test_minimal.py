@@ -199,7 +199,7 @@ def test_program_that_could_not_start_is_an_error(
     root = build(tmp_path, {**PLAIN, **files})
     with pytest.raises(BuildError) as raised:
         select(root, "/bin/p")
-    assert "'/bin/p' can't start in this image: " in str(raised.value)
+    assert "'/bin/p' cannot start in this image: " in str(raised.value)
     assert message in str(raised.value)
 
 

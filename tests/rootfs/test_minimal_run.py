@@ -405,5 +405,5 @@ def test_what_can_not_be_started_at_all_is_an_error(image: Path, store: Path, tm
     made = write_minimal_bundle(opened, tmp_path / "b", wanted, store=store)
     elsewhere = replace(made, full_path=tmp_path / "none")
     elsewhere.full_path.joinpath("etc").mkdir(parents=True)
-    with pytest.raises(BuildError, match="can't be started here, even in the full image"):
+    with pytest.raises(BuildError, match=r"cannot start .* here, even in the full image"):
         list(try_minimal(opened, elsewhere, wanted, ()))

@@ -328,7 +328,7 @@ def test_root_who_is_alone_in_its_namespace(tmp_path: Path) -> None:
         pytest.skip("no user namespaces here")
     forced = process.run("unshare", "-Ur", sys.executable, "-c", script, "root", check=False)
     assert (
-        "'a': it can't be given to 5:6 here (Invalid argument); unpacking rootless gives nothing"
+        "'a': cannot change its owner to 5:6 here (Invalid argument); unpacking rootless gives nothing"
         in forced.stderr
     )
     assert list(tmp_path.iterdir()) == []

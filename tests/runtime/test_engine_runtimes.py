@@ -206,7 +206,7 @@ def test_what_docker_says_to_a_layer_that_it_cannot_read() -> None:
     with (
         docker_daemon() as address,
         connect_docker(address or None) as engine,
-        pytest.raises(BuildError, match=r"it can't load localhost/unreadable:1: .+"),
+        pytest.raises(BuildError, match=r"docker: cannot load localhost/unreadable:1: .+"),
     ):
         engine.load(write, "localhost/unreadable:1")
 

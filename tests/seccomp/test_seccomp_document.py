@@ -105,12 +105,12 @@ def test_json_is_read_as_the_standard_library_reads_it() -> None:
         ),
         (
             HEAD + '"syscalls": [{"name": "a", "names": ["b"], "action": "SCMP_ACT_ALLOW"}]}',
-            ["p:1:59: syscalls[0].name: can't be given together with names"],
+            ["p:1:59: syscalls[0].name: cannot be given together with names"],
         ),
         (
             HEAD
             + '"architectures": ["SCMP_ARCH_X86_64"], "archMap": [{"architecture": "SCMP_ARCH_X86_64"}]}',
-            ["p:1:87: archMap: can't be given together with architectures"],
+            ["p:1:87: archMap: cannot be given together with architectures"],
         ),
         (
             HEAD + '"architectures": ["SCMP_ARCH_AMD64"]}',

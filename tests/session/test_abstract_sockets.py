@@ -81,7 +81,7 @@ def test_it_is_refused_where_nothing_tells_them_apart(project: Project, sockets:
     _write(project, "oci")
     ended = _trusted(project, "perl", "-e", CONNECT, *sockets)
     assert (ended.returncode == 0, ended.stdout) == (False, b"")
-    assert b"oci can't enforce network.abstract-sockets" in ended.stderr
+    assert b"oci cannot enforce network.abstract-sockets" in ended.stderr
 
 
 @pytest.mark.needs("runsc", "busybox", "perl", "ldd")

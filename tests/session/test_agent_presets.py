@@ -60,7 +60,7 @@ def test_no_policy_has_to_be_there_and_the_method_is_told(person: Project) -> No
 def test_a_policy_that_is_named_has_to_be_there(person: Project) -> None:
     done = person.run("true", options=("--policy", "sandbox.yaml"))
     assert done.returncode == 125
-    assert b"sandbox.yaml can't be read: No such file or directory; `sandwright init`" in done.stderr
+    assert b"/sandbox.yaml: No such file or directory; `sandwright init`" in done.stderr
 
 
 def test_a_second_agent_starts_beside_the_first_in_a_project_without_a_policy(person: Project) -> None:
@@ -177,5 +177,6 @@ def test_links_that_a_sandbox_made_lead_nowhere(person: Project) -> None:
     (state / "settings.json").symlink_to(target / "file")
     done = person.run("true", options=("--preset", "agent-claude", "--method", "bwrap"))
     assert done.returncode == 125, done.stderr
-    assert b"hooks can't be made" in done.stderr
+    assert b"cannot create " in done.stderr
+    assert b"/hooks: " in done.stderr
     assert list(target.iterdir()) == []

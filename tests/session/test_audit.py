@@ -174,11 +174,11 @@ def test_what_can_not_be_a_log(tmp_path: Path) -> None:
     written(path)
     os.link(path, tmp_path / "hard")
     for name, fault in {
-        "link": "can't be opened",
+        "link": "cannot open the audit log",
         "notes": "does not belong to an audit log",
         "pipe": "is no regular file",
         "hard": "has another name elsewhere",
-        "none/audit": "can't be opened",
+        "none/audit": "cannot open the audit log",
     }.items():
         with pytest.raises(UsageError, match=fault):
             AuditLog(str(tmp_path / name))

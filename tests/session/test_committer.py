@@ -107,7 +107,7 @@ def test_a_commit_that_cannot_be_signed_is_explained(project: Project, signs: bo
         file.write(f"{NAMED}[commit]\n\tgpgsign = {str(signs).lower()}\n")
     project.run("true")
     ended = project.run("git", "commit", "-q", "--allow-empty", "-m", "x")
-    said = b"Git signs commits here (openpgp), and the key can't be reached inside" in ended.stderr
+    said = b"Git signs commits here (openpgp), and the key cannot be reached inside" in ended.stderr
     assert (ended.returncode != 0, said) == (signs, signs), ended.stderr
     assert (b"gpg failed to sign" in ended.stderr) is signs
 

@@ -157,7 +157,7 @@ def test_where_paths_can_not_be_told_nothing_is_run(project: Project) -> None:
     project.policy.write_text("schema: 1\nmethod: noop\nreason: a test\n")
     ended = project.run("touch", "made", options=("--explain-denials", "--trust-policy"))
     assert ended.returncode == 125
-    assert b"--explain-denials: noop can't report paths: noop refuses nothing" in ended.stderr
+    assert b"--explain-denials: noop cannot report paths: noop refuses nothing" in ended.stderr
     assert not Path(project.root / "made").exists()
 
 

@@ -358,6 +358,6 @@ def test_a_directory_that_cannot_be_made_is_named(monkeypatch: pytest.MonkeyPatc
     found = diagnose(methods=["noop"])
     assert found.methods == before.methods
     assert [each for each in found.surroundings.restrictions if "/proc/none" in each] == [
-        "nothing can start: /proc/none/sandwright/sessions can't be made: No such file or directory; "
+        "nothing can start: cannot create /proc/none/sandwright/sessions: No such file or directory; "
         "set XDG_CACHE_HOME to a directory that this user can write"
     ]

@@ -51,7 +51,7 @@ def test_landlock_refuses_a_grant_above_it(project: Project, grant: str, command
     words = {"run": ("run", "--", "touch", "ran"), "explain": ("explain", "write", f"{grant}/sandwright/x")}
     ended = project.sandwright(*words.get(command, (command,)))
     said = (ended.stdout + ended.stderr).decode()
-    assert "can't keep" in " ".join(said.split()), said
+    assert "cannot keep" in " ".join(said.split()), said
     assert ended.returncode != 0 or command == "explain", said
     assert not (project.root / "ran").exists()
 
@@ -245,7 +245,7 @@ def test_a_state_that_can_not_be_closed_is_an_error_with_its_path(project: Proje
         )
         assert ended.returncode != 0
         assert b"Traceback" not in ended.stderr
-        assert f"{sessions} can't be made: Read-only file system".encode() in ended.stderr, ended.stderr
+        assert f"cannot create {sessions}: Read-only file system".encode() in ended.stderr, ended.stderr
 
 
 @pytest.mark.parametrize(

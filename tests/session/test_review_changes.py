@@ -269,7 +269,7 @@ def test_errors_of_the_host_are_not_told(reviewed: Project) -> None:
     (next(trees.glob("*/*/tree")) / "go").touch()
     said = started.communicate(timeout=120)[0].decode()
     assert said == (
-        "sandwright-changes: the changes can't be listed; on the host, `sandwright changes` says why\n125\n"
+        "sandwright-changes: cannot list the changes; on the host, `sandwright changes` says why\n125\n"
     )
 
 

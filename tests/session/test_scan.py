@@ -216,7 +216,7 @@ def test_a_directory_that_was_closed_is_looked_into_later(
     with monkeypatch.context() as patched:
         patched.setattr(os, "scandir", refusing)
         said = scan.scan_changes(data, "policy", 0)
-        assert [line for line in said if "hidden: can't be looked into: Permission denied" in line]
+        assert [line for line in said if "hidden: cannot be read: Permission denied" in line]
     later = Clock().since() + 10**12
     assert [line for line in scan.scan_changes(data, "policy", later) if "hidden/.git" in line]
     assert scan.scan_changes(data, "policy", later) == []
@@ -249,7 +249,9 @@ def agent(project: Project) -> Path:
     """An agent's directory in the home, writable under the policy, with only a login in it."""
     project.policy.write_text("schema: 1\nmethod: bwrap\nfilesystem: {write: [$PROJECT, ~/.claude]}\n")
     (project.home / ".claude").mkdir()
-    (project.home / ".claude/.credentials.json").touch()  # denied, which can't be enforced while it is absent
+    (
+        project.home / ".claude/.credentials.json"
+    ).touch()  # denied, which cannot be enforced while it is absent
     return project.home / ".claude"
 
 

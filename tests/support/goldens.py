@@ -55,9 +55,9 @@ LISTED = "seccomp/default/amd64.bpf.txt"
 NOT_RENDERED = {
     ("hostile-names", "kubernetes"): "Kubernetes takes no ':' in a mountPath",
     ("hostile-names", "kubernetes-install"): "Kubernetes takes no ':' in a mountPath",
-    ("ci", "landlock"): r"landlock can't enforce filesystem\.attributes",
-    ("hostile-names", "landlock"): r"landlock can't enforce filesystem\.deny-inside",
-    ("python-project", "landlock"): r"landlock can't enforce filesystem\.deny-inside",
+    ("ci", "landlock"): r"landlock cannot enforce filesystem\.attributes",
+    ("hostile-names", "landlock"): r"landlock cannot enforce filesystem\.deny-inside",
+    ("python-project", "landlock"): r"landlock cannot enforce filesystem\.deny-inside",
 }
 """Cases that a method refuses, with its reason."""
 OWN = {

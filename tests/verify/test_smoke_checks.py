@@ -135,7 +135,7 @@ def test_a_good_start_passes_every_check() -> None:
         ("program: tool", {"programs": [{"status": 0, "stdout": "2"}]}, F, "does not hold 'tool 1'"),
         ("program: tool", {"programs": []}, F, "was not run"),
         ("program: tool", {"programs": None}, F, "was not run"),
-        ("program: tool", {"programs": [7]}, F, "can't be read"),
+        ("program: tool", {"programs": [7]}, F, "cannot read the output"),
     ],
 )  # fmt: skip
 def test_each_weakness_is_seen(check: str, changes: dict[str, Any], verdict: Verdict, detail: str) -> None:

@@ -186,7 +186,7 @@ def test_a_required_runtime_that_is_not_there_fails(
 @pytest.mark.needs("runc")
 def test_a_required_runtime_that_can_t_be_the_image_s_user_fails(target: SmokeTarget, tmp_path: Path) -> None:
     report = smoke_images([target], output=tmp_path / "out", runtimes=[], require=["runc"])
-    reason = "started without root, with one id mapped it can't be the image's user, 65532"
+    reason = "started without root, with one id mapped it cannot be the image's user, 65532"
     assert (_row(report, "runc").verdict, report.green) == (F, False)
     assert f"required, and: {reason}" in report.explain()[0]
     assert _row(smoke_images([target], output=tmp_path / "out", runtimes=["runc"]), "runc").verdict is S

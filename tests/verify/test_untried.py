@@ -38,7 +38,7 @@ class _Found:
 
 
 def _unused(*_: object, **__: object) -> Any:
-    raise AssertionError("a method that can't be taken was tried")
+    raise AssertionError("a method that cannot be taken was tried")
 
 
 @pytest.mark.parametrize("code", [code for code in CODES if code != "ready"])
@@ -111,7 +111,7 @@ def test_a_finding_has_no_truth_value_of_its_own() -> None:
 
 
 def test_asking_for_what_is_no_method() -> None:
-    with pytest.raises(UsageError, match="'rocket' can't be verified"):
+    with pytest.raises(UsageError, match="cannot verify 'rocket'"):
         matrix.methods("rocket")
 
 

@@ -126,7 +126,9 @@ def test_the_command(project: Path) -> None:
     [
         pytest.param(("--method", "nothing"), 64, "no method 'nothing'", id="no such method"),
         pytest.param(("--method", ","), 64, "name a method", id="no method"),
-        pytest.param(("--policy", "missing.yaml"), 64, "missing.yaml can't be read", id="no policy"),
+        pytest.param(
+            ("--policy", "missing.yaml"), 64, "cannot read the project policy missing.yaml", id="no policy"
+        ),
     ],
 )
 def test_the_command_refuses(words: tuple[str, ...], status: int, said: str, project: Path) -> None:

@@ -215,5 +215,5 @@ def test_rules_more_of_a_profile(names: list[str], tmp_path: Path) -> None:
 def test_methods_that_can_not_are_refused(refused: str, tmp_path: Path) -> None:
     loaded = Policy.from_text(f"{POLICY}credentials: {{cloud: readonly}}\n")
     policy = loaded.resolve(collect_facts(loaded, project=tmp_path, environ={"HOME": "/home/u"}))
-    with pytest.raises(RenderError, match=rf"{refused} can't enforce credentials\.cloud"):
+    with pytest.raises(RenderError, match=rf"{refused} cannot enforce credentials\.cloud"):
         render(policy, refused)

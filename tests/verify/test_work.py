@@ -72,7 +72,7 @@ LIMITED = replace(PROBE, cannot={"bwrap": WorkLimit(reason="its reason", shows="
             PROBE, WorkResult(DONE, DENIED, missing="git"), Verdict.SKIPPED, "git is not there", id="missing"
         ),
         pytest.param(
-            LIMITED, WorkResult(ScriptEnd(1, "EPERM"), DENIED), Verdict.SKIPPED, "bwrap can't: its reason",
+            LIMITED, WorkResult(ScriptEnd(1, "EPERM"), DENIED), Verdict.SKIPPED, "bwrap cannot: its reason",
             id="what the method can't do",
         ),
         pytest.param(
@@ -161,7 +161,7 @@ def _one(probe: WorkProbe) -> ProbeOutcome:
         ),
         pytest.param(
             {"policy": ('filesystem.write=["$PROJECT", "/opt"]', 'filesystem.deny=["/opt/sw-absent"]')},
-            Verdict.SKIPPED, "can't enforce",
+            Verdict.SKIPPED, "cannot enforce",
             id="a policy that it can't enforce",
         ),
     ],
@@ -252,7 +252,7 @@ def test_a_denial_beside_the_project_can_turn_red(probe: WorkProbe, without: str
 def test_a_denial_that_a_method_cannot_make_has_another_in_its_place() -> None:
     outcome = _under_landlock(replace(PROBE, denied=HOOKS))
     assert outcome.verdict is Verdict.PASS, outcome.evidence
-    assert "landlock can't enforce filesystem.protect → exit 2" in outcome.evidence
+    assert "landlock cannot enforce filesystem.protect → exit 2" in outcome.evidence
     (held,) = prove_work(_at("bwrap"), "bwrap", probes=[replace(PROBE, denied=HOOKS)])
     assert "its nearest denial → exit" in held.evidence
 

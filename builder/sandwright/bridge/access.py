@@ -1,4 +1,4 @@
-"""Decides what the bridge reads and writes in the workspace: only what the policy allows the sandbox itself.
+"""Decides which files the bridge may access in the workspace: only those that the sandbox may access.
 
 A program on the host could read all files of its owner. So a path that a call names is first checked against
 the policy, like an access of the sandbox: denied files are not read, and read-only files are not written.

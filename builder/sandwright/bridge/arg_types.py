@@ -27,7 +27,7 @@ Kind = Literal[
     "search",
 ]
 """`flag`: no value. `word`: a plain word. `number`: decimal. `text`: any text. `ref`: a branch, tag or
-commit. `tag`: one that stands in the path of a URL as it is. `refspec`: what git pushes and fetches.
+commit. `tag`: one that stands in the path of a URL as it is. `refspec`: a refspec of git push or git fetch.
 `remote`: a remote that the bridge knows. `repo`: OWNER/NAME.
 `login`: an account. `fields`: names with commas. `item`: a number of GitHub's, or a branch. `file`: a file of
 the workspace, which the program gets as an open descriptor; `-` is standard input. `search`: a text of

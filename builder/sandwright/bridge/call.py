@@ -94,7 +94,7 @@ class _Prepared:
 
 
 def serve_call(connection: socket.socket, number: int, context: Context) -> None:
-    """Answer one connection, whatever arrives. The caller closes it."""
+    """Answer one connection, even if its data is invalid. The caller closes it."""
     limits = context.configuration.limits
     started = time.monotonic()
     event: dict[str, object] = {"call": number}

@@ -1,8 +1,8 @@
 """Tracks the programs of all calls: starts them under a lock, and ends every process that they leave behind.
 
-On Linux the bridge is a *subreaper* (prctl(2)): what a program starts and leaves behind becomes the bridge's
-child, in any session or group. A child that the bridge didn't start is such a leftover: the bridge kills it
-and waits for it. Until then its pid can't be reused, so the right process is killed.
+On Linux the bridge is a *subreaper* (prctl(2)): a process that outlives the program that started it becomes a
+child of the bridge, in any session or group. A child that the bridge didn't start is such a leftover: the
+bridge kills it and waits for it. Until then its pid can't be reused, so the right process is killed.
 """
 
 from __future__ import annotations

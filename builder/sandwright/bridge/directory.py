@@ -93,7 +93,7 @@ def bridge_directory(base: Path) -> Iterator[tuple[Path, int]]:
     sweep_bridges(base)
     directory = base / os.urandom(6).hex()
     if sys.platform != "linux" and len(os.fsencode(directory / "public" / "socket")) > _MAX_SOCKET_PATH:
-        raise UsageError(f"{base}: a socket's path can't be that long")
+        raise UsageError(f"{base}: the path is too long for a socket")
     with _hold_file_lock(base / "lock"):
         directory.mkdir(mode=0o700)
         lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

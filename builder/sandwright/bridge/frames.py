@@ -30,7 +30,7 @@ from sandwright.launcher.shim_names import PROTOCOL
 
 VERSION = PROTOCOL
 MAX_PAYLOAD = 1 << 20
-"""Bytes; a frame that says it has more is refused unread."""
+"""Bytes. A frame with a larger length in its header is refused unread."""
 
 MAX_WORDS = 4096
 """Of a call: its program, its directory and its arguments."""

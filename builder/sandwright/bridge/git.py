@@ -1,6 +1,6 @@
 """Runs git on the host for one call: in a repository that is made for the call, with a configuration of ours.
 
-Nothing of the sandbox is executed, whatever its repository contains, for these reasons: git reads the
+No code of the sandbox is executed, for any content of its repository, for these reasons: git reads the
 configuration that is written here and no other (`GIT_CONFIG_NOSYSTEM`, `GIT_CONFIG_GLOBAL=/dev/null`, a
 private git directory); hooks, attributes and everything else that names a program is looked for in that
 directory, where there is none; the command line is `AllowedCall.words`, from a table without an option that
@@ -217,8 +217,8 @@ def git_with_initial_remotes(
 ) -> Git:
     """Git with the remotes that repositories have now, and the addresses among words of the policy.
 
-    `directory` is ours; `loopback` as for `remotes.address`; `restricted` starts what parses
-    the sandbox's objects.
+    `directory` is ours; `loopback` as for `remotes.address`; `restricted` starts the programs that parse the
+    sandbox's objects.
     """
     scratch = directory / "scratch"
     scratch.mkdir()

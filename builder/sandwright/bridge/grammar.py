@@ -2,8 +2,8 @@
 
 A call passes if an entry of `credentials.shims.<program>.allow` covers it, and the program's *profile* knows
 every word of it. An entry is words between blanks: `auth status` covers exactly these arguments; `pr *`
-covers what begins with `pr`. A `*` never means "anything": options that a profile doesn't list are refused,
-and so are abbreviated options, options written together (`-dw`), and options before the sub-command.
+covers all calls that begin with `pr`. A `*` never means "anything": options that a profile doesn't list are
+refused, and so are abbreviated options, options written together (`-dw`), and options before the sub-command.
 
 A call is not passed on as it came. `AllowedCall.words` is built from the parsed call: the sub-command, each
 option by its long name with its value after `=`, `--`, the operands. So it doesn't matter how the program
@@ -271,7 +271,7 @@ class _Parsing:
         names = {option.name for option, _ in self._options}
         for group in self._form.required:
             if not group & names:
-                raise Refused(f"{self._where()}: needs {' or '.join(sorted(group))}; it can't prompt")
+                raise Refused(f"{self._where()}: needs {' or '.join(sorted(group))}; it cannot prompt")
 
     def _check_argument(self, kind: Kind, what: str, value: str) -> None:
         if fault := value_fault(kind, value):

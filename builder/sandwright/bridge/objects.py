@@ -113,7 +113,7 @@ def read_objects(
             )  # fmt: skip
         except CommandFailed as error:
             why = quote_words([error.stderr.strip() or "git was ended"])
-            raise Refused(f"an object of this repository can't be read: {why}") from error
+            raise Refused(f"cannot read an object of this repository: {why}") from error
         stdout.seek(0)
         output = stdout.read(MAX_READ + 1)
     if len(output) > MAX_READ:

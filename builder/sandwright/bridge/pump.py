@@ -124,7 +124,7 @@ class Pump:
         if self._ended_at is None and self._exited():
             self._ended_at = time.monotonic()
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._pid, signal.SIGKILL)  # what it leaves behind; it itself waits to be reaped
+                os.killpg(self._pid, signal.SIGKILL)  # its leftover children; it itself waits to be reaped
         if self._ended_at is None or self._pending:
             return False
         return not self._open or time.monotonic() - self._ended_at > _DRAIN
@@ -207,7 +207,7 @@ class Pump:
             written = os.write(self._pipes.stdin, self._input) if self._input else 0
         except BlockingIOError:
             return
-        except BrokenPipeError:  # it doesn't read: what comes is dropped, and nothing more is granted
+        except BrokenPipeError:  # it does not read: drop the data, and grant no more
             self._input.clear()
             self._close_input()
             return

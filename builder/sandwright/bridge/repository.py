@@ -150,7 +150,7 @@ def bare_environment() -> dict[str, str]:
 def _loose_refs(fd: int, path: str, *, depth: int, counter: Iterator[int]) -> Iterator[tuple[str, str]]:
     """The refs that have a file of their own, below a directory of refs. Links are none.
 
-    `counter` counts what lies there. Raise Refused when it is too much.
+    `counter` counts the files. Raise Refused if there are too many.
     """
     if depth > 12:
         return

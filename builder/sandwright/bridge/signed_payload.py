@@ -1,4 +1,4 @@
-"""Parses what may be signed: a commit or a tag as git writes it before it adds the signature, nothing else.
+"""Parses a text to sign: a commit or a tag, in the form that git writes before it adds the signature.
 
 git-commit(1) and git-tag(1) hand their whole object to the program that signs, without `gpgsig`. It is parsed
 more narrowly than Git does: each header once and in Git's order, names of objects that all have one length,

@@ -1,10 +1,10 @@
 """Signs commits and tags on the host, with the keys of `credentials.signing`.
 
-Git inside starts the shim in the place of ssh-keygen or gpg. The shim sends the text that is to be signed, so
-the bridge knows what it signs: a filter in front of an ssh-agent would see only a hash. The text must be a
-commit or tag (`sandwright.bridge.signed_payload`), the objects that it names must be in this repository, and
-the key must be listed. Then the host's program signs it, with arguments of the bridge only, and the key in
-the signature is compared with the requested one.
+Git inside starts the shim in the place of ssh-keygen or gpg. The shim sends the whole text, so the bridge can
+check it before signing. A filter in front of an ssh-agent would see only a hash. The text must be a commit or
+tag (`sandwright.bridge.signed_payload`), the objects that it names must be in this repository, and the key
+must be listed. Then the host's program signs it, with arguments of the bridge only, and the key in the
+signature is compared with the requested one.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def start_process(
 
 def _send_configuration(lifeline: int, configuration: Configuration) -> None:
     text = configuration.to_json()
-    with contextlib.suppress(BrokenPipeError):  # it has died; what it said is read next
+    with contextlib.suppress(BrokenPipeError):  # it has died; its output is read next
         write_all(lifeline, struct.pack(">I", len(text)) + text)
 
 

@@ -45,8 +45,8 @@ def serve(
     `directory` is where bridges have their directories (absent: `sandwright/sessions/bridge` in the user's
     cache, which no sandbox sees: one that sees the directory of another sandbox's bridge can use its shims);
     `audit` the log (absent: `sandwright/bridge.jsonl` in the user's state); `platform` the sandbox's (absent:
-    the host's); `environment` the host's variables (absent: this process's); `uids` those who may connect
-    besides this user.
+    the host's); `environment` the host's variables (absent: this process's); `uids` the other users that may
+    connect.
 
     If it raises, nothing runs: RenderError for an impossible entry or secret, UsageError for a missing secret
     or a directory that the sandbox may write, ToolMissing for a program that is not installed, HostError if
@@ -58,7 +58,7 @@ def serve(
     sandbox = reach(policy)
     for path in (base, log):
         if sandbox.writes(str(path)):
-            raise UsageError(f"{path} may be written by the sandbox; a bridge can't be there")
+            raise UsageError(f"cannot start a bridge in {path}: the sandbox can write there")
     project = Path(policy.canonical(policy.facts.project))
     search = trusted_search_path(variables, sandbox.writes)
     found = dict(programs(policy, variables, search, sandbox))

@@ -29,7 +29,7 @@ class OpenWorkspace:
     def __init__(self, root: Path, access: WorkspaceAccess = ALL) -> None:
         """`root` is an existing directory; links on the way to it are followed only here.
 
-        `access` decides what may be opened in it.
+        `access` decides which files may be opened in it.
         """
         self.root = root.resolve(strict=True)
         self.access = access

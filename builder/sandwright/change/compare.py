@@ -157,7 +157,7 @@ def _differing_rules(
 
 
 def _ground(case: Case, text: str) -> str:
-    """A rule in words: of a variable not what it is set to, of a call not the group's whole reason."""
+    """A rule in words, without values of variables and without the full reason of a group of calls."""
     if case.question == "syscall" or (case.question == "env" and text.startswith("set ")):
         return text.partition(":")[0]
     return text

@@ -39,8 +39,9 @@ class PolicyPair:
         """Resolve both policies on this host, with the facts of every path that the comparison asks about.
 
         `project` and `environ` are those of `collect_facts`; absent: the new file's directory, this
-        environment. Paths show the names of variables with secrets, not their values: anybody may read the
-        comparison. Raise UsageError where a revision lacks the filter of system calls that its policy names.
+        environment. Paths show the names of variables with secrets, not their values, because the comparison
+        may be published. Raise UsageError where a revision lacks the filter of system calls that its policy
+        names.
         """
         where = self.file.parent if project is None else project
         public = public_environment(os.environ if environ is None else environ)
@@ -123,7 +124,7 @@ def _local_file(name: str) -> str:
 
 
 def _revision(name: str) -> tuple[str, str]:
-    """Revision and path; an empty revision for a file. What exists is a file, whatever its name."""
+    """Revision and path; the revision is empty for a file. An existing path is always a file."""
     revision, colon, path = name.partition(":")
     return (revision, path) if colon and revision and not Path(name).exists() else ("", name)
 

@@ -42,7 +42,7 @@ def changed_settings(
 ) -> tuple[SettingChange, ...]:
     """The changed settings that no case reports. `refused` are methods that accept only one of the policies.
 
-    `cases` are those that changed, each with whether more is allowed. What they report is reported once. A
+    `cases` are those that changed, each with whether more is allowed. Their differences are reported once. A
     path that was the sandbox's own and is the host's now can be read before and after, and a variable that
     had a value of the policy's is there before and after: no case reports these.
     """
@@ -76,7 +76,7 @@ def _refusal_changes(refused: Mapping[str, tuple[str, str]]) -> Iterator[Setting
 
 
 def _unordered_changes(old: ResolvedPolicy, new: ResolvedPolicy) -> Iterator[SettingChange]:
-    """Values without an order. Those of variables are not told: they may be secrets."""
+    """Values without an order. The values of variables are not shown, because they may be secrets."""
     for name, before, after in (
         ("method", ", ".join(old.methods), ", ".join(new.methods)),
         ("image", old.image, new.image),

@@ -26,8 +26,8 @@ from sandwright.runtime.probe import own_probe
 class Stage:
     """A directory tree in which attempts are made. `word` is in every planted file.
 
-    `places` are the user's project and home, each with where it is here. `hidden` is for what the host
-    executes or obeys: another sandbox may write below `root`.
+    `places` are the user's project and home, each with where it is here. `hidden` is the directory for files
+    that the host executes or obeys, because another sandbox may write below `root`.
     """
 
     root: Path
@@ -71,7 +71,8 @@ class Stage:
     def plant(self, path: str, kind: str | None) -> None:
         """Create a file, or a directory with a file in it, but nothing below a file. Existing files stay.
 
-        `kind` is what the user has there; for nothing it is a directory, as rules hold for all in it.
+        `kind` is the type of the user's file. A missing one counts as a directory, because rules hold for all
+        paths below it.
         """
         target = Path(path)
         if target.exists() or not is_inside(path, str(self.root)):
@@ -121,7 +122,7 @@ def resolve_staged(
 ) -> tuple[ResolvedPolicy, ResolvedPolicy]:
     """Resolve both policies on the stage, once everything is planted.
 
-    `planted` are paths of the stage, each with what the user has there.
+    `planted` are paths of the stage, each with the type of the user's file.
     """
     for path, kind in sorted(planted):
         stage.plant(path, kind)

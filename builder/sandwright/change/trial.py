@@ -57,7 +57,7 @@ def trial_method(methods: Sequence[str]) -> str:
                 return name
             reasons.append(found.describe())
     why = "; ".join(reasons) or "none of the methods shows the host's files and can be started here"
-    raise UsageError(f"changes can't be attempted: {why}")
+    raise UsageError(f"cannot attempt changes: {why}")
 
 
 def witnesses(
@@ -65,8 +65,8 @@ def witnesses(
 ) -> tuple[Witness, ...]:
     """A witness for each change of a method or of the policy's own answer, in the order of the changes.
 
-    `real` are both policies on this host. Nothing of the user's is touched: attempts are made in a home and a
-    project that are planted for them. Raise what starting the method raises.
+    `real` are both policies on this host. The user's files are not touched: the attempts run in a home and a
+    project that are created for them. Raise the exceptions of the method's start.
     """
     attempted = [each for each in found.cases if not {method, POLICY}.isdisjoint(each.methods)]
     if not attempted:
@@ -180,7 +180,7 @@ class _Trial:
                 proxied = policy.network.mode == "proxy"
                 self.proxies.append(self.stack.enter_context(proxy(policy)) if proxied else None)
         except (SandwrightError, OSError) as error:
-            self.refused = f"the proxy can't be started: {error}"
+            self.refused = f"cannot start the proxy: {error}"
 
     def _answers_under(self, index: int, cases: Sequence[Case]) -> list[ProbeAnswer]:
         """The answers under one policy, all in one sandbox."""

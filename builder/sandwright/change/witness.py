@@ -96,7 +96,7 @@ def _allowed(case: Case, answer: ProbeAnswer, word: str) -> bool | None:
 
 
 def _answer_name(case: Case, answer: ProbeAnswer) -> str:
-    """An answer without its value, which may be anybody's; of a proxy its status."""
+    """An answer without its value, which may be private. For a proxy, the answer is its status."""
     if is_host(case) and answer.value.startswith(b"HTTP/"):
         return answer.value.partition(b"\r\n")[0].decode(errors="backslashreplace")
     if case.question == "read" and answer.kind == "ok":

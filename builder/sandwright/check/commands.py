@@ -48,8 +48,8 @@ def run_commands(
 ) -> tuple[list[ImageFinding], list[str]]:
     """Start each command under each runtime; give the findings, and a line for each runtime that isn't there.
 
-    `runtimes` are required: one that doesn't work is a finding. Without them all that work are taken, and
-    that none does is a finding. Raise UsageError for a runtime that there isn't, and what unpacking raises.
+    `runtimes` are required: one that doesn't work is a finding. Without them, all working runtimes are used;
+    it is a finding if none works. Raise UsageError for an unknown runtime, and the exceptions of unpacking.
     """
     for name in runtimes:
         if name not in NAMES:

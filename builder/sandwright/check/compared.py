@@ -122,7 +122,7 @@ def _existence(test: ExistenceTest, tree: FileTree, variables: Mapping[str, str]
         letters = ", ".join(_WHO)
         yield ImageFinding(RULE, test.name, f"isExecutableBy: '{test.is_executable_by}' is none of {letters}")
     elif test.is_executable_by and not node.mode & _WHO[test.is_executable_by]:
-        yield ImageFinding(RULE, test.name, f"{path} can't be executed by {test.is_executable_by}")
+        yield ImageFinding(RULE, test.name, f"{path} cannot be executed by {test.is_executable_by}")
 
 
 def _node_at(tree: FileTree, path: str) -> FileNode | None:

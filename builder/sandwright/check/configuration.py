@@ -85,7 +85,7 @@ def _typed(
     for key, is_right in types.items():
         if remaining.get(key) is not None and not is_right(remaining[key]):
             wrong.append(
-                ImageFinding("config/type", location + key, f"can't be {_shorten_json(remaining.pop(key))}")
+                ImageFinding("config/type", location + key, f"cannot be {_shorten_json(remaining.pop(key))}")
             )
     return remaining, wrong
 
@@ -126,7 +126,7 @@ def _check_start(
     if "/" in argv[0] and not argv[0].startswith("/"):
         places = [f"{directory}/{argv[0]}"]
     if not any(_is_executable(tree, candidate) for candidate in places):
-        yield ImageFinding("config/program", where, f"'{argv[0]}' is not there, or can't be executed")
+        yield ImageFinding("config/program", where, f"'{argv[0]}' is not there, or cannot be executed")
 
 
 def _is_executable(tree: FileTree, path: str) -> bool:

@@ -77,7 +77,7 @@ class _Walk:
     seen: set[str] = field(default_factory=set)
 
     def document(self, document: Mapping[str, Any], where: str, depth: int) -> Iterator[ImageFinding]:
-        """An index or a manifest, and all that it leads to."""
+        """An index or a manifest, and all documents and blobs that it references."""
         listed = ("manifests", "layers")
         for key in listed:
             for number, item in enumerate(sequence(document.get(key), f"{where}: {key}")):

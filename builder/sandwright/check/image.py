@@ -57,9 +57,10 @@ def check_image(
 ) -> CheckResult:
     """Audit the image at `path`: a layout, or an archive of one or of Docker.
 
-    Nothing of it is run but the commands of `tests`, under `runtimes`, or all that are here. `budget` is in
-    bytes of packed layers. What can't be read is a finding too, of rule `layout/refused`; only
-    an image that can't be opened at all, or several that fit, are an error, as `open_image` raises it.
+    No program of the image is run except the commands of `tests`, under `runtimes`, or under all runtimes of
+    this machine. `budget` is in bytes of packed layers. An unreadable part is a finding of rule
+    `layout/refused`. Raise the exceptions of `open_image` if the image cannot be opened at all, or if several
+    images fit.
     """
     image = open_image(path, platform=platform, ref=ref)
     with progress.step(f"look over {path.name}"):

@@ -86,7 +86,7 @@ def check_layers(
     """All findings of rules `layer/…`, and of `secret/…` in layers. `layers_read` is filled on the way.
 
     `created_ns` is the image's time in nanoseconds since 1970, None where it says none. `keep` picks the
-    files with wanted content, by their path in a layer. Raise what reading raises: ArchiveRefused for a
+    files with wanted content, by their path in a layer. Raise the exceptions of reading: ArchiveRefused for a
     member that can't be in a layer, IntegrityError for other bytes than promised.
     """
     below = _Below()

@@ -269,7 +269,7 @@ def _read_test_file(path: Path) -> str:
     try:
         return read_named(path, limit=MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} can't be read: {error}") from error
+        raise UsageError(f"cannot read {path}: {error}") from error
 
 
 def _unquoted(value: str) -> str:

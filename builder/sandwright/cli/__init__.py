@@ -1,8 +1,8 @@
 """The command line: `sandwright`, and the same commands as Invoke tasks for a `tasks.py`.
 
-The only room that prints and exits. `commands.table` is what parsing, help, completion and tasks come
-from. The other modules hold the commands of one subject each: a function calls the library, and shows what
-came back. Nothing heavy is imported before a command that needs it runs.
+The only room that prints and exits. Parsing, help, completion and tasks are derived from `commands.table`.
+The other modules hold the commands of one subject each: a function calls the library and shows its result.
+Nothing heavy is imported before a command that needs it runs.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def main() -> None:
     except OSError as error:
         if error.errno not in _UNWRITTEN:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python flushes at its own end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for data that Python flushes at its exit
         if error.errno != errno.EPIPE:
-            sys.stderr.write(f"sandwright: the output can't be written: {error.strerror}\n")
+            sys.stderr.write(f"sandwright: cannot write the output: {error.strerror}\n")
         code = code or (_SIGPIPE if error.errno == errno.EPIPE else 1)
     if code is not None:
         sys.exit(code)  # type: ignore[arg-type]  # anything may have been passed to it
@@ -61,7 +61,7 @@ def _open_closed() -> None:
 
 
 def __getattr__(name: str) -> object:
-    """Import the tasks when they are asked for: all of them cost more than a run may take."""
+    """Import a task at its first use: importing all of them would slow down every run."""
     if name != "namespace":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return load(".tasks:namespace", __name__)

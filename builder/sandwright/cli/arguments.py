@@ -21,7 +21,7 @@ def read_file(file: str) -> bytes:
         with open_named(file) as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"{file} can't be read: {error.strerror}") from error
+        raise UsageError(f"cannot read {file}: {error.strerror}") from error
     if len(data) > MAX_BYTES:
         raise UsageError(f"{file} is larger than {MAX_BYTES >> 20} MiB")
     return data
@@ -36,7 +36,7 @@ def build_directory(output: str) -> Path:
 def image_path(image: str, output: Path, *, kind: str = "file or directory") -> Path:
     """The path of a built image by its name, or the given path.
 
-    Raise UsageError where there is neither; `kind` says what the path may be.
+    Raise UsageError where there is neither; `kind` describes the expected file.
     """
     built = output / "images" / image
     path = built if "/" not in image and built.is_dir() else Path(image)

@@ -1,8 +1,8 @@
 """Compares a method's artifacts with the files in their directory, and updates the files.
 
-A manifest beside them holds the digest of each file that was written. What a policy no longer renders to is
-removed only if the manifest lists it as ours and its content is unchanged. The directory may be
-in another user's project, so nothing is written or removed through a symbolic link.
+A manifest beside them holds the digest of each file that was written. A file that the policy no longer needs
+is removed only if the manifest lists it and its content is unchanged. The directory may be in another user's
+project, so nothing is written or removed through a symbolic link.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Changes:
             for name in self.removed:
                 self._remove_artifact(name)
         except OSError as error:
-            raise UsageError(f"{self.directory} can't be written: {error}") from error
+            raise UsageError(f"cannot write {self.directory}: {error}") from error
 
     def _remove_artifact(self, name: str) -> None:
         path = self.directory / name
@@ -112,7 +112,7 @@ def content(path: Path) -> bytes:
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise UsageError(f"{one_line(str(path))} can't be read: {error.strerror}") from error
+        raise UsageError(f"cannot read {one_line(str(path))}: {error.strerror}") from error
     if len(found) > MOST_BYTES:
         raise UsageError(f"{one_line(str(path))} is larger than {MOST_BYTES} bytes, and so no artifact")
     return found
@@ -142,7 +142,7 @@ def _read_files(directory: Path) -> Iterator[tuple[str, bytes]]:
 
 def _refuse_unreadable(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
-        raise UsageError(f"{one_line(str(error.filename))} can't be read: {error.strerror}") from error
+        raise UsageError(f"cannot read {one_line(str(error.filename))}: {error.strerror}") from error
 
 
 def _has_wrong_mode(directory: Path, artifact: Artifact) -> bool:

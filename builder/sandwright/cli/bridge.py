@@ -78,7 +78,7 @@ def shim_eval(
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
     words: Sequence[str],
 ) -> None:
-    """Show the host's side of a shim's call; without a call, what each shim lets through."""
+    """Show how the bridge runs a shim's call; without a call, list the calls that each shim allows."""
     resolved = load_policy(request_for(policy, set)).resolve()
     shims = resolved.credentials.shims
     grammars = {name: compile_grammar(name, shim.allow, profile_of(name)) for name, shim in shims.items()}

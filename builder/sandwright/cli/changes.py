@@ -33,7 +33,7 @@ def diff(
     markdown: str = "",
     sarif: str = "",
 ) -> Checked:
-    """Show what a change of a policy newly allows and newly denies, for each method.
+    """Show the accesses that a policy change newly allows or denies, for each method.
 
     Raise PolicyWidened where more is allowed, VerdictError where a sandbox did otherwise than was said or the
     time was up.

@@ -1,6 +1,6 @@
 """`sandwright completion SHELL`: a script that holds everything a shell can offer.
 
-The script starts no program when a key is pressed, so completion costs what the shell itself takes.
+The script starts no program when a key is pressed, so completion is as fast as the shell itself.
 """
 
 from __future__ import annotations

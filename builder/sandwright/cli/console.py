@@ -38,7 +38,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str =
 
 
 def line(text: str) -> None:
-    """Print one line on standard output, whatever breaks are in it: CI obeys what begins a line."""
+    """Print one line, without line breaks in it: CI systems obey commands at the start of a line."""
     print(one_line(text))
 
 
@@ -87,7 +87,7 @@ class Counter:
 
 
 class _Told(Counter):
-    """Tells at most once in INTERVAL how far it is, when it gets further."""
+    """Reports progress, at most once per INTERVAL."""
 
     def __init__(self, label: str, total: int, unit: str, note: Callable[[str], None]) -> None:
         super().__init__()

@@ -56,7 +56,8 @@ class EngineBuildOptions:
         for option, value in options.items():
             if value:
                 raise UsageError(
-                    f"--{option} can't be with --engine: an engine smoke-tests the images that it builds"
+                    f"--{option} cannot be combined with --engine: an engine smoke-tests the images "
+                    "that it builds"
                 )
 
 

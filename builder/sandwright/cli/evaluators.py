@@ -1,4 +1,4 @@
-"""Commands that evaluate a profile: ours, or anybody's."""
+"""Commands that evaluate a profile, from sandwright or from any other source."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def seccomp_eval(
     cap: Sequence[str] | None = None,
     json: bool = False,
 ) -> None:
-    """Show what a seccomp profile does with a system call, and by which rule."""
+    """Show how a seccomp profile answers a system call, and which rule decides."""
     if not profile or not syscall:
         raise UsageError(
             "usage: sandwright seccomp-eval PROFILE.json SYSCALL [ARG ...] [--arch ARCH] [--cap CAP_X ...]"
@@ -85,4 +85,4 @@ def _requests_of_file(file: str) -> Iterator[str]:
         with open_named(file) as stream:
             yield from io.TextIOWrapper(stream, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{file} can't be read: {error.strerror}") from error
+        raise UsageError(f"cannot read {file}: {error.strerror}") from error

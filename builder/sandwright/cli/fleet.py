@@ -59,7 +59,7 @@ def fleet(
 
 
 def _follow_to_end(followed: FollowedFleet) -> int:
-    """Show it to its end, and remove it then. It goes on when this is broken off, and we say so."""
+    """Show it until it ends, then remove it. After an interrupt it continues, and a line says so."""
     try:
         with _viewing(followed) as view:
             failed = followed.follow(view)

@@ -95,7 +95,7 @@ def _write_recording(file: Path, learned: Learned) -> None:
 
 
 def _print_change(file: Path, learned: Learned, *, write: bool) -> None:
-    """The change of the policy's file, which is written where that was asked for."""
+    """The change of the policy's file; it is written if the user asked for that."""
     old = file.read_text(encoding="utf-8") if file.exists() else None
     new = learned.proposal.edit(f"schema: 1\nmethod: {recording_method()}\n" if old is None else old)
     for line in difference(old, new, file.name).splitlines():

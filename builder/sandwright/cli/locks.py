@@ -129,7 +129,7 @@ class _Locker:
 
     @functools.cached_property
     def mirrors(self) -> Mirrors:
-        """The mirrors, for which apt is asked once."""
+        """The mirrors; apt is queried once for all of them."""
         return find_mirrors(self.mirror or None, os.environ)
 
     def lock(self, definition: ImageDefinition) -> Lock | BaseLock:

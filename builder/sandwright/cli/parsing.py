@@ -90,7 +90,7 @@ def parse(command: Command, words: Sequence[str]) -> Parsed:
 def check(command: Command, values: Mapping[str, object]) -> None:
     """Raise UsageError for a value that is not one of its option's, and for a missing argument.
 
-    Raise HostError for a link on the way to what the command writes.
+    Raise HostError for a symbolic link in the path of an output file.
     """
     for each in command.arguments:
         value = values.get(each.keyword)

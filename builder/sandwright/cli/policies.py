@@ -100,7 +100,7 @@ def explain(
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
     json: bool = False,
 ) -> None:
-    """Show what a policy answers to a question, and what each method's artifacts do, by which rule."""
+    """Show how a policy and each method's artifacts decide about one access, and by which rule."""
     if not question or not subject:
         raise UsageError(
             "usage: sandwright explain read|write|exec|connect|listen|env|syscall SUBJECT [ARGUMENT ...]"
@@ -134,7 +134,7 @@ def facts(
     policy: str = "sandbox.yaml",
     set: Sequence[str] | None = None,  # noqa: A002 - the option's name
 ) -> None:
-    """Print what a policy needs to know of this host as JSON, to render for it elsewhere with --facts.
+    """Print the facts about this host that a policy needs, as JSON, to render for it elsewhere with --facts.
 
     Raise UsageError if an unapproved policy would put secrets or files from outside the project into it.
     """
@@ -158,7 +158,7 @@ def _make_output_directory(out: Path) -> None:
         if out.name == ".sandbox":
             keep_from_git(out)
     except OSError as error:
-        raise UsageError(f"{out} can't be made: {error.strerror}") from error
+        raise UsageError(f"cannot create {out}: {error.strerror}") from error
 
 
 def _warn(policy: ResolvedPolicy, method: str, *, here: bool) -> None:

@@ -335,4 +335,4 @@ def _read_input(path: Path, hint: str) -> bytes:
     try:
         return read_named(path, limit=256 << 20)
     except OSError as error:
-        raise HostError(f"{path}: can't be read: {error.strerror}{f'; {hint}' if hint else ''}") from None
+        raise HostError(f"cannot read {path}: {error.strerror}{f'; {hint}' if hint else ''}") from None

@@ -121,7 +121,7 @@ def discard(*, yes: bool = False, workspace: str = "", policy: str = "") -> int 
         try:
             count = console.counted(len(compared.changes(copy)), "change")
         except HostError as error:
-            count = f"changes that can't be listed ({error})"
+            count = f"changes that cannot be listed ({error})"
         console.line(f"workspace {copy.name}: {count} not applied")
         if not yes and not _asks_and_agrees("Remove it? [y/N] "):
             return NOT_DONE

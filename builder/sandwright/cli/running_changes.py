@@ -30,7 +30,7 @@ MOST_MEMORY = 2 << 30
 """Bytes of address space. Programs inside decide how many names there are, and how long these are."""
 
 _FAILED = 125
-_WHY = "sandwright-changes: the changes can't be listed; on the host, `sandwright changes` says why\n"
+_WHY = "sandwright-changes: cannot list the changes; on the host, `sandwright changes` says why\n"
 
 
 def main(words: list[str]) -> int:

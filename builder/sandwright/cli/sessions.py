@@ -1,4 +1,4 @@
-"""Commands about sessions: which methods work here, what runs, and cleaning up."""
+"""Commands about sessions: test the methods of this machine, list running sessions, clean up."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def doctor(
     fresh: bool = False,
     json: bool = False,
 ) -> None:
-    """Show which methods work here, by starting a sandbox of each; and what the others lack.
+    """Show which methods work here, by starting a sandbox with each, and the gaps of the others.
 
     Raise HostError, after that, for a directory without which nothing starts.
     """
@@ -104,7 +104,7 @@ _ELSEWHERE = "session {} belongs to another PID namespace or machine: ask there"
 
 
 def status(*, json: bool = False) -> None:
-    """Show this user's running sessions, and what each enforces."""
+    """Show this user's running sessions and the restrictions of each."""
     records = [(record, liveness(record.process)) for record in state.read_all()]
     running = [record for record, found in records if found == "running"]
     others = [record.session for record, found in records if found == "elsewhere"]
@@ -146,7 +146,7 @@ def _used(usage: Usage | None) -> tuple[str, str]:
 
 
 def logs(*, session: str = "", follow: bool = False, denials: bool = False) -> None:
-    """Print what a detached run has written, or was refused. Raise UsageError for a session without a log."""
+    """Print the output or the denials of a detached run. Raise UsageError for a session without a log."""
     if denials:
         detached.copy_denials(session, sys.stdout, follow=follow)
     else:
@@ -197,7 +197,7 @@ def verify_audit(*, file: str, head: str = "", json: bool = False) -> Checked:
 
 
 def cleanup(*, caches: bool = False, dry_run: bool = False, json: bool = False) -> None:
-    """Remove what sessions left behind that were killed; never what runs, or isn't ours."""
+    """Remove leftovers of killed sessions. Running sessions and other users' files are not touched."""
     removed, stays = [], []
     for each in [*leftovers(), *(unused_caches() if caches else ())]:
         try:

@@ -54,7 +54,7 @@ def task(command: Command, retired: str = "") -> Task[Any]:
         *map(_parameter, command.arguments),
         *(_parameter(replace(each, name=name)) for each in command.options for name in each.retired),
     ]
-    body.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Invoke reads
+    body.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # Invoke reads it
     return Task(
         body,
         name=retired or command.name,

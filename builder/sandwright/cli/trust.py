@@ -1,4 +1,4 @@
-"""The command that accepts what a policy loosens: `sandwright trust`."""
+"""The command that approves the grants of a policy: `sandwright trust`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def trust(
     yes: bool = False,
     forget: bool = False,
 ) -> None:
-    """Show what a policy allows beyond the preset `default`, and accept the policy as it is now.
+    """Show the grants of a policy beyond the preset `default`, and approve the policy in its current state.
 
-    Asks on a terminal. A policy that says or allows something else must be accepted again.
+    Asks on a terminal. A policy must be approved again after its text or its grants change.
     """
     request = request_for(policy)
     found = _loosened(request, load_layers(request, LiveHost()))
@@ -48,7 +48,7 @@ def trust(
 
 
 def require_trust(request: RunRequest, policy: MergedPolicy, *, accepted: bool) -> None:
-    """Warn of what a request's policy loosens. Raise UsageError unless the user accepted it.
+    """Warn about the grants of a request's policy. Raise UsageError if the user has not approved them.
 
     `policy` is the one that the caller goes on with: the file may be another one by then.
     """

@@ -1,4 +1,4 @@
-"""`sandwright uninstall`: removes what sandwright keeps in the user's home and in the runtime directory."""
+"""`sandwright uninstall`: removes sandwright's files from the user's home and from the runtime directory."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def uninstall(*, yes: bool = False) -> int:
         try:
             remove_tree(path)
         except CommandFailed as error:
-            raise HostError(f"{path} can't be removed: {error}") from error
+            raise HostError(f"cannot remove {path}: {error}") from error
     console.line(f"removed {console.counted(len(found), 'directory')}")
     return 0
 

@@ -33,10 +33,10 @@ def verify(
     subject: str = "",
     claims: str = "",
 ) -> Checked:
-    """Prove a policy: attempt in a real sandbox what it denies and what it allows.
+    """Prove a policy: attempt denied and allowed accesses in a real sandbox.
 
     With `subject` or `claims`, verify another sandbox command against its claims instead.
-    With `work` also do with real programs what people do in projects. Raise VerdictError for a probe with
+    With `work`, also run real programs for common tasks in a project. Raise VerdictError for a probe with
     another outcome than expected, or none. Every skip gives a reason, and fails for methods in `require`.
     """
     if subject or claims:

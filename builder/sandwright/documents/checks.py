@@ -11,7 +11,7 @@ from sandwright.documents.model import ValueCheck
 
 
 def matching(pattern: str, what: str) -> ValueCheck:
-    """Text that a pattern matches whole; `what` says what it is: "a line of text"."""
+    """Text that a pattern matches completely. `what` describes it: "a line of text"."""
     compiled = re.compile(pattern)
 
     def check(text: str) -> str:
@@ -36,7 +36,7 @@ def in_range(low: int, high: int) -> ValueCheck:
 
 
 def expected(what: str, holds: Callable[[object], bool]) -> ValueCheck:
-    """A value of which a predicate holds, whatever its type; every fault of it is "must be `what`"."""
+    """A value of any type for which a predicate holds. The only fault is "must be `what`"."""
 
     def check(value: object) -> object:
         if not holds(value):

@@ -1,6 +1,6 @@
 """Decodes a document into dataclasses, and reports everything that does not fit with its position.
 
-What a dataclass may say is described in `documents.model`.
+`documents.model` describes the supported dataclasses.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ CONFIG: Fields = {
 }
 LAYOUT: Fields = dict.fromkeys(("imageLayoutVersion",))
 SAVED: Fields = dict.fromkeys(("Config", "RepoTags", "Layers", "Parent", "LayerSources"))
-"""A row of `manifest.json` in what `docker save` writes."""
+"""A row of `manifest.json` in an archive of `docker save`."""
 
 _RESOURCE = dict.fromkeys(
     ("name", "uri", "digest", "content", "downloadLocation", "mediaType", "annotations")

@@ -1,6 +1,6 @@
 """A document's model as a dataclass declares it: its keys, their types, and the checks of values.
 
-The annotations of its fields say what each value may be:
+The annotations of its fields declare the valid values:
 
 - `str`, `int`, `float`, `bool`, a `Literal`; nothing is converted but a whole number to a `float`.
 - `tuple[X, ...]` of a list; `dict[K, V]`, `Mapping[K, V]` or another dataclass of a mapping; `Any`.
@@ -28,8 +28,8 @@ class ValueCheck:
     """In an `Annotated`: `function` gives a decoded value back, or raises ValueError with the fault.
 
     `schema` is the JSON Schema of the value, where the type says too little; without `type` and `anyOf` it
-    narrows that of the type. With `raw`, the function takes the value as it stands in the document, whatever
-    it is. With `context`, it also takes what the caller of `decode` knows.
+    narrows that of the type. With `raw`, the function takes the value as it is in the document, of any type.
+    With `context`, it also takes the context object of the caller of `decode`.
     """
 
     function: Callable[..., Any]
@@ -72,7 +72,7 @@ def options(form: object) -> tuple[object, ...]:
     return get_args(form) if get_origin(form) in (Union, types.UnionType) else (form,)
 
 
-def plain(value: object) -> Any:  # noqa: ANN401 - what JSON holds
+def plain(value: object) -> Any:  # noqa: ANN401 - any JSON value
     """A decoded value as plain JSON data: dataclasses as mappings by their keys, tuples as lists."""
     if is_dataclass(value) and not isinstance(value, type):
         return {key.name: plain(getattr(value, key.field)) for key in keys(type(value))}

@@ -1,6 +1,6 @@
 """The codec of our own records: a dataclass as one JSON text, and back.
 
-What a dataclass may say is described in `documents.model`. Names of files may hold half characters, which
+`documents.model` describes the supported dataclasses. Names of files may hold half characters, which
 stand for their bytes (PEP 383).
 """
 

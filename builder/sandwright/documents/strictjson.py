@@ -1,8 +1,8 @@
 """Reads JSON strictly: a text means one thing to every program that reads it, or is refused.
 
-Parsers differ on duplicate keys, NaN, numbers out of range and lone surrogates. Go's encoding/json takes a
-key for a field whatever its case, and the last one wins; it also takes U+017F for an s and U+212A for a k. So
-one digest could be two images.
+Parsers differ on duplicate keys, NaN, numbers out of range and lone surrogates. Go's encoding/json ignores
+the case of keys, and the last one wins; it also reads U+017F as an s and U+212A as a k. So one digest could
+be two images.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def dumps(value: object) -> bytes:
 def loads_lenient(raw: bytes | str) -> Any:  # noqa: ANN401 - as json.loads
     """The value of a text that another program wrote for us: an engine's answer, a server's, a log's line.
 
-    Such a program is trusted with what it says, and its next version may repeat a key or say NaN; refusing
-    that would end a run for nothing. Raise ValueError for a text that is not JSON or is nested too deep.
+    Such a program is trusted, and its next version may repeat a key or write NaN; refusing that would end a
+    run without need. Raise ValueError for a text that is not JSON or is nested too deep.
     """
     try:
         return json.loads(raw)

@@ -2,9 +2,9 @@
 
 The language is the core schema of YAML 1.2 (spec 10.3.2), as PyYAML's defaults are not: `yes`, `no`, `on`,
 `off`, `100:50` and `2024-01-01` are text. Octal is `0o17`; a number with a leading zero, like `012` or
-`0755`, is text, because YAML 1.1 and 1.2 read it as two different numbers. What makes a document mean
-something else than it seems to is refused: keys given twice, keys that are not text, merge keys, tags, a
-second document. Aliases are followed, up to a limit on what they grow to.
+`0755`, is text, because YAML 1.1 and 1.2 read it as two different numbers. Constructs that make a document
+misleading are refused: duplicate keys, keys that are not text, merge keys, tags, a second document. Aliases
+are followed, up to a limit on the expanded size.
 """
 
 from __future__ import annotations

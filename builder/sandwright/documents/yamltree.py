@@ -102,7 +102,7 @@ def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> YamlFault:
     position = min(position, (len(lines), len(lines[-1]) + 1))  # libyaml reports the end on a separate line
     line = lines[position[0] - 1]
     if "\t" in line[: position[1]] and not line[: position[1]].strip():
-        return YamlFault((position[0], line.index("\t") + 1), "a tab can't indent; use spaces")
+        return YamlFault((position[0], line.index("\t") + 1), "cannot indent with a tab; use spaces")
     message = error.problem or "syntax error"
     if _TOO_DEEP in message:
         return YamlFault(position, f"is nested more than {MAX_DEPTH} deep")

@@ -13,14 +13,14 @@ until it answers, and yields a `Proxy`:
 - `directory`: where a native launcher asks for the way in (`launcher.run_document`).
 - `environment`: the variable that a launcher on macOS needs, to be added to *its* environment, not the
   sandbox's: `SANDWRIGHT_PROXY_PORT`.
-- `log`: what it decided while it runs, one JSON object a line; `decisions()` reads it. After the end it is
+- `log`: its decisions during the run, one JSON object per line; `decisions()` reads it. After the end it is
   kept at the path of `log=`, and removed without one.
 - `alive`: whether it still runs. A sandbox whose proxy ended has no network; nothing falls back.
 
-At the end of the `with`, however it ends, kill -9 of this process too, squid and what belongs to it are gone,
-and its directory is removed. Raise ToolMissing without squid, HostError when it can't be started as it was
-rendered, and UsageError for a policy whose network has another mode. One proxy serves any number of
-launches, also at once.
+At every end of the `with`, even after kill -9 of this process, squid and its helper processes have ended, and
+its directory is removed. Raise ToolMissing without squid, HostError when it can't be started as it was
+rendered, and UsageError for a policy whose network has another mode. One proxy serves any number of launches,
+also at once.
 
 A method whose property `proxy` is `session` needs a proxy that its session started. Engines'
 launchers start it as a container.
@@ -43,7 +43,7 @@ _HOMES = {"Proxy": "start", "ProxyDecision": "log", "decisions": "log", "proxy":
 
 
 def __getattr__(name: str) -> object:
-    """Import the public names when they are first asked for: a session takes few of them."""
+    """Import the public names at their first use: a session needs few of them."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return load(f".{_HOMES[name]}:{name}", __name__)

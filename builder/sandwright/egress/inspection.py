@@ -153,8 +153,8 @@ def _running_filter(
 ) -> Iterator[tuple[int, tuple[_Started, ...]]]:
     """The port of the filter of MCP messages, and its process, once it is ready. Raise HostError.
 
-    The port is 0 without one. It stays ours after the filter's death, since haproxy sends its greeting to
-    whoever listens there.
+    The port is 0 without one. It stays ours after the filter's death, since haproxy sends its greeting to any
+    process that listens there.
     """
     if not settings.filtered:
         yield 0, ()

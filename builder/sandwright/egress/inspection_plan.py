@@ -54,7 +54,7 @@ def plan_inspection(policy: ResolvedPolicy, account: SquidAccount | None) -> Ins
     )
     filters = {
         "seccomp.bpf": seccomp,
-        # Against what Landlock doesn't hold: UDP, multipath TCP, TCP fast open.
+        # Denies protocols that Landlock does not cover: UDP, multipath TCP, TCP fast open.
         "closed.bpf": closing_filter(host_architecture(platform.machine()), network=False, listens=True),
     }
     words = restriction.argv(launcher, *(f"{DIRECTORY}/http/{name}" for name in filters))

@@ -46,9 +46,7 @@ def listen_in(
         finally:
             os.waitpid(child, 0)
     if not descriptors:
-        raise HostError(
-            f"the network namespace of process {pid} can't be used: {data.decode() or 'no answer'}"
-        )
+        raise HostError(f"cannot use the network namespace of process {pid}: {data.decode() or 'no answer'}")
     return socket.socket(fileno=descriptors[0])
 
 

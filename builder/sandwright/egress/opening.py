@@ -41,7 +41,7 @@ _METHOD = b"CONNECT "
 class Opened:
     """A host whose requests are read: the socket on which its proxy listens, and the tunnel to it.
 
-    `inner` is the socket on which the proxy takes what its filter of messages lets through, or empty.
+    `inner` is the socket on which the proxy receives the requests that its message filter passes, or empty.
     """
 
     host: str
@@ -219,8 +219,8 @@ def accepted_head(data: bytes) -> int | None:
 def starts_with(data: bytes, expected: bytes) -> bool:
     """Whether `data` begins with a secret. Raise Undecided until as many bytes have arrived.
 
-    An answer to fewer bytes would reveal whether they are right, so that anybody could find the secret byte
-    by byte.
+    An answer to fewer bytes would reveal whether they are right, so an attacker could find the secret byte by
+    byte.
     """
     if len(data) < len(expected):
         raise Undecided

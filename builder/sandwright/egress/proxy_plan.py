@@ -52,8 +52,8 @@ class ProxyPlan:
     """A proxy that can be started, and that the render cache keeps.
 
     `configuration` is squid's, with the placeholders of `sandwright.render.proxyfacts`; `pages` are its
-    answers, by name. `command` are the words that start squid restricted (`launcher.restrict`), with what
-    `sandwright.render.proxyfacts` names in them; `account` who it is then, `seccomp` its filter in
+    answers, by name. `command` are the words that start squid restricted (`launcher.restrict`), with
+    placeholders of `sandwright.render.proxyfacts`; `account` is its account, `seccomp` its filter in
     hexadecimal. `inspection` is the proxy that reads requests, None without `network.http`.
     """
 

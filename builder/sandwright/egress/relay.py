@@ -19,7 +19,7 @@ from collections import deque
 from sandwright.egress.opening import OpenedHosts, Opening, Undecided, Upstream, Way, connecting
 
 CHUNK = 1 << 18
-"""Bytes that a direction holds at most, and the size that is asked for its pipe."""
+"""Bytes that a direction holds at most, and the requested size of its pipe."""
 
 ROUNDS = 16
 """The number of moves in one direction before others have their turn."""

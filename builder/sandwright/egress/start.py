@@ -109,7 +109,7 @@ class Proxy:
     def settle(self) -> None:
         """Wait until the logs contain each request of a sandbox that has ended, for about a second at most.
 
-        A proxy writes the line after its answer, so the program that asked may have ended by then.
+        A proxy writes the line after its answer, so the client may have ended by then.
         """
         answers(self.host, self.port, self.greeting)
         if self.requests:
@@ -272,7 +272,7 @@ def _make_directory(account: SquidAccount | None) -> Path:
     )
     if not WORD.fullmatch(base):
         raise HostError(
-            f"{base!r} can't be a word of squid's configuration: "
+            f"{base!r} cannot be a word of squid's configuration: "
             "set XDG_RUNTIME_DIR to a directory of another name"
         )
     directory = Path(base, f"{PREFIX}{os.urandom(16).hex()}")
@@ -338,12 +338,12 @@ def _supervisor(plan: ProxyPlan, location: _Place, settings: SupervisorConfigura
         lifeline.write(settings.to_json())
         answer = _supervisor_answer(supervisor, settings.patience + _GRACE)
         if answer != "ready":
-            raise HostError(f"the proxy can't be started: {answer}")
+            raise HostError(f"cannot start the proxy: {answer}")
         yield supervisor
 
 
 def _supervisor_answer(supervisor: _Running, patience: float) -> str:
-    """The one line that the supervisor says."""
+    """The one line that the supervisor writes."""
     assert supervisor.stdout is not None
     ready, _, _ = select.select([supervisor.stdout], [], [], patience)
     if not ready:

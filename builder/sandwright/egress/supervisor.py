@@ -174,7 +174,7 @@ def _squid(directory: Path, settings: SupervisorConfiguration) -> Iterator[_Star
 def _is_at_port(squid: int, settings: SupervisorConfiguration) -> bool:
     """Whether squid, or at least no other user, listens at its port, which any user can take before squid.
 
-    Only Linux tells; elsewhere True.
+    Only Linux reports it; elsewhere True.
     """
     address = int.from_bytes(socket.inet_aton(settings.host), sys.byteorder)
     try:
@@ -191,7 +191,7 @@ def _is_at_port(squid: int, settings: SupervisorConfiguration) -> bool:
 
 
 def answers(host: str, port: int, greeting: bytes) -> bool:
-    """Whether squid refuses what our rules refuse whatever the policy says: TRACE. That request is in no log.
+    """Whether squid refuses TRACE, which our rules refuse under every policy. That request is in no log.
 
     A request that it answered before is in its log then: it has one thread.
     """

@@ -1,8 +1,8 @@
 """The proxy through which this machine reaches the network: the one in HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
 
 In some companies, such a proxy is the only way out. Programs of the host find it in these variables (curl(1),
-section ENVIRONMENT); the session's squid takes them from the environment of `sandwright run`. What squid does
-with its lines: squid.conf.documented 5.7, `cache_peer`, `always_direct`, `never_direct`.
+section ENVIRONMENT); the session's squid takes them from the environment of `sandwright run`. The meaning of
+squid's directives is from squid.conf.documented 5.7, `cache_peer`, `always_direct`, `never_direct`.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _parsed_proxy(variable: str, value: str) -> UpstreamProxy | None:
     url = _proxy_url(variable, value if "://" in value else f"http://{value}")
     if url.scheme != "http":
         raise HostError(
-            f"{variable}: a proxy of kind {url.scheme}:// can't be used, only http://; "
+            f"{variable}: cannot use a proxy of kind {url.scheme}://, only http://; "
             "to connect without it, start this with NO_PROXY='*'"
         )
     host = url.hostname or ""

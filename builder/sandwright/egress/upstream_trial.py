@@ -15,7 +15,7 @@ _PATIENCE = 5.0
 """Seconds that a proxy may take to connect, and to answer."""
 
 _TARGET = "doctor.sandwright.invalid:443"
-"""The tunnel that is asked for. No host has this name (RFC 6761): only the proxy itself is reached."""
+"""The requested tunnel. No host has this name (RFC 6761), so only the proxy itself is reached."""
 
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})")
 

@@ -81,7 +81,7 @@ def _link_layer(links: Mapping[str, str], comment: str) -> bytes:
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w", pax_headers={"comment": comment}) as tar:
         for name in _DIRECTORIES:
-            # runc 1.1 gives a tmpfs the mode of the directory below it, whatever the mount's options say.
+            # runc 1.1 gives a tmpfs the mode of the directory below it, and ignores the mount's options.
             tar.addfile(archive_member(name, tarfile.DIRTYPE, mode=0o1777 if name == "tmp" else 0o755))
         for name, target in links.items():
             tar.addfile(archive_member(name, tarfile.SYMTYPE, mode=0o644, link=target))

@@ -135,7 +135,7 @@ class Engine(Protocol):
 
 @contextmanager
 def streaming(write: Callable[[BinaryIO], None]) -> Iterator[BinaryIO]:
-    """A pipe from which `write`'s output is read while it is written; nothing of it is stored.
+    """A pipe from which `write`'s output is read while it is written, without a copy on disk.
 
     An error of the writer is raised at the end, in place of the reader's, which follows from it. A reader may
     stop early.

@@ -62,7 +62,7 @@ _STEP = re.compile(r"Step \d+/\d+ : ")
 def connect_docker(address: str | None = None, *, cache: bool = True) -> Iterator[DockerEngine]:
     """Connect to a daemon. This is the one place that makes a client of the SDK.
 
-    `address` is that of the daemon; None is what DOCKER_HOST says, or the default socket. Without `cache`
+    `address` is that of the daemon; None means DOCKER_HOST, or the default socket. Without `cache`
     every instruction of a build is carried out, also where the daemon has its result. Raise HostError when no
     daemon answers there.
     """
@@ -101,7 +101,7 @@ class DockerEngine:
         self._cache = cache
 
     def check(self) -> str:
-        """As the contract says. Also raise HostError for a daemon that is too old, or is Podman's."""
+        """See the contract. Also raise HostError for a daemon that is too old or belongs to Podman."""
         with _our_errors():
             version = self._client.version()
         parts = [str(part.get("Name", "")) for part in version.get("Components") or ()]
@@ -134,7 +134,7 @@ class DockerEngine:
             for event in self._client.api.load_image(archive):  # type: ignore[no-untyped-call]
                 if "error" in event:
                     hint = _OLD if "invalid tar header" in event["error"] else ""
-                    raise BuildError(f"docker: it can't load {reference}: {event['error']}{hint}")
+                    raise BuildError(f"docker: cannot load {reference}: {event['error']}{hint}")
         return reference
 
     def build(self, context: EngineBuildContext, platform: str, step: ProgressStep) -> str:

@@ -1,7 +1,7 @@
 """Podman and Buildah, through their command lines. They share their builder, and where they keep images.
 
 Podman's defaults request higher limits than a container or a CI machine may give, and crun, which refuses
-hybrid cgroups; the options here request what the machine has.
+hybrid cgroups; the options here request the limits and cgroups of the machine.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class PodmanEngine(EngineClient):
         try:
             self.ask("images", "--quiet", timeout=_SHORT)
         except CommandFailed as error:
-            raise HostError(f"{self.name} can't be used here: {_failure_reason(error)}") from error
+            raise HostError(f"cannot use {self.name} here: {_failure_reason(error)}") from error
         return version
 
     def inspect_image(self, reference: str) -> EngineImage | None:

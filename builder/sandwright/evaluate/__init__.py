@@ -1,4 +1,4 @@
-"""Answers about artifacts, ours or anybody's: whether this is allowed, and which rule says so.
+"""Answers questions about artifacts from any source: whether an access is allowed, and which rule decides.
 
 Pure: nothing here starts a program or looks at this machine.
 """

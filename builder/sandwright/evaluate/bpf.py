@@ -1,6 +1,6 @@
 """Runs seccomp filters as the kernel does: a verifier and an interpreter of classic BPF, and a listing.
 
-It knows the instructions that the kernel takes in a seccomp filter and refuses what it refuses
+It accepts the instructions that the kernel accepts in a seccomp filter and refuses all others
 (kernel/seccomp.c, seccomp_check_filter; net/core/filter.c, bpf_check_classic), so it answers about any
 program, not only ours.
 """

@@ -1,9 +1,9 @@
-"""Refuses rendered artifacts that allow more than the policy, and the method's declaration, say.
+"""Refuses rendered artifacts that allow more than the policy and the method's declaration.
 
-The artifacts are read back as their consumer reads them, and asked at every boundary of the policy: each
+The artifacts are read back as their consumer reads them, and evaluated at every boundary of the policy: each
 rule, each protected name, the directory above and a made-up name below; whether a directory above can be
 moved away; hosts, ports, sockets, variables, and system calls. Mounts of the host's paths and variables that
-only the artifacts name are asked about, too. The renderer's intent doesn't count.
+only the artifacts name are checked, too. The renderer's intent does not count.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def check_artifacts(
 ) -> None:
     """Raise ArtifactsTooWide where the artifacts allow more than the policy.
 
-    `sandboxes` are what they were read back to: that of the launcher, and those that other tools start.
+    `sandboxes` are read back from the artifacts: the launcher's sandbox, and those that other tools start.
     """
     policy = _with_closed_facts(policy)
     findings = {each.use.feature: each for each in rendered.findings}
@@ -93,7 +93,7 @@ def _too_wide(method: str, found: list[Excess | Exposure]) -> ArtifactsTooWide:
 
 
 def _with_closed_facts(policy: ResolvedPolicy) -> ResolvedPolicy:
-    """The gate makes names up, of which no recording says anything: nothing is there."""
+    """The gate invents names. Recorded facts do not contain them, so they count as missing."""
     return replace(policy, facts=policy.facts.closed())
 
 

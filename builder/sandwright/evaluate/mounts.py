@@ -1,7 +1,7 @@
 """Answers about a mount plan: is this path readable or writable inside, and because of which mount.
 
-It looks only at the mounts, as the kernel would, and knows nothing of the policy they were made from: each
-later mount hides what lies at and below its target.
+It looks only at the mounts, as the kernel would, and does not know their policy: each later mount hides all
+paths at and below its target.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Mounts:
     """A plan's mounts, made over one host."""
 
     def __init__(self, plan: MountPlan, facts: HostFacts) -> None:
-        """`facts` tell where links of the host lead; a path that they don't mention counts as no link."""
+        """`facts` hold the targets of the host's links; a path that is not in them is not a link."""
         self._plan = plan
         self._facts = facts
         self._tree: PathTree[tuple[int, Mount]] = PathTree(same_name(facts))

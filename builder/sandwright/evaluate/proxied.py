@@ -21,7 +21,7 @@ from sandwright.render.proxy import INSIDE, NEVER, PRIVATE
 from sandwright.render.proxyfacts import OPENER
 
 _EACH_NAME = ("169.254.169.254", "10.0.0.1")
-"""Addresses that are asked about for every name."""
+"""Addresses that are tried for every name."""
 
 _MOST = 5
 """Cases that an error lists."""
@@ -135,7 +135,7 @@ def proxy_exposures(policy: ResolvedPolicy, squid: Squid) -> Iterator[Exposure]:
     for pattern in names[:1]:
         yield from _other_requests(_request_for(pattern), squid)
     for pattern in names:
-        # Names are many: all addresses are asked about for the first of a kind.
+        # There are many names: all addresses are tried for the first name of a kind only.
         for address in addresses[pattern.private]:
             verdict = squid.answer(replace(_request_for(pattern), address=address))
             if verdict.allowed:

@@ -1,1 +1,1 @@
-"""Git: the formats of its files, and commands that read objects and run nothing that a repository names."""
+"""Git: the formats of its files, and commands that read objects and run no program of a repository."""

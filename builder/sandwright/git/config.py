@@ -24,7 +24,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
 def settings(text: str) -> Iterator[tuple[str, str]]:
     """Keys and values in their order: `core.hookspath`, in lower case except for quoted parts.
 
-    What can't be read ends it: Git, too, refuses such a file.
+    Parsing ends at an unreadable line: Git, too, refuses such a file.
     """
     rest, section = text.removeprefix("\ufeff").replace("\r\n", "\n"), ""
     while rest := rest.lstrip():

@@ -54,4 +54,4 @@ def file_at(directory: Path, revision: str, path: str) -> bytes:
         return run_git(directory, "cat-file", "blob", f"{revision}:{path}").stdout
     except CommandFailed as error:
         why = error.stderr.strip().splitlines()
-        raise UsageError(f"{revision}:{path} can't be read: {why[-1] if why else 'no such file'}") from error
+        raise UsageError(f"cannot read {revision}:{path}: {why[-1] if why else 'no such file'}") from error

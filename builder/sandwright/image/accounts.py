@@ -85,12 +85,10 @@ def extended(
 
 def _refuse_taken(kind: str, name: str, number: int, numbers: Mapping[str, int]) -> None:
     if name in numbers:
-        raise BuildError(f"{kind} '{name}' can't be added: the base has it, with number {numbers[name]}")
+        raise BuildError(f"cannot add {kind} '{name}': the base has it, with number {numbers[name]}")
     holder = next((other for other, taken in numbers.items() if taken == number), None)
     if holder is not None:
-        raise BuildError(
-            f"{kind} '{name}' can't be added: its number {number} is that of '{holder}' in the base"
-        )
+        raise BuildError(f"cannot add {kind} '{name}': its number {number} is that of '{holder}' in the base")
 
 
 def passwd_line(user: ImageUser) -> bytes:

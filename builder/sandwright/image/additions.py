@@ -78,7 +78,7 @@ def source_of(definition: ImageDefinition, name: str) -> tuple[Content, int]:
     try:
         size = path.lstat().st_size
     except OSError as error:
-        raise BuildError(f"image '{definition.name}': {path} can't be read: {error.strerror}") from error
+        raise BuildError(f"image '{definition.name}': cannot read {path}: {error.strerror}") from error
     return (lambda: _read_regular(path)), size
 
 
@@ -86,7 +86,7 @@ def _read_regular(path: Path) -> Iterator[bytes]:
     try:
         fd = open_unlinked(path)
     except OSError as error:
-        raise BuildError(f"{path} can't be read: {error.strerror}") from error
+        raise BuildError(f"cannot read {path}: {error.strerror}") from error
     with os.fdopen(fd, "rb") as file:
         while data := file.read(_CHUNK):
             yield data

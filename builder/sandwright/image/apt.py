@@ -126,7 +126,7 @@ class PrivateApt:
         Raise HostError when that can't be done.
         """
         if re.search(r'["\\\s\[\]]', f"{self.root}{self.keyring}"):
-            raise HostError(f"apt can't work with such a path: {self.root}, {self.keyring}")
+            raise HostError(f"apt cannot work with such a path: {self.root}, {self.keyring}")
         with contextlib.ExitStack() as stack:
             try:
                 for name in ("lists/partial", "cache/archives/partial", *_CONFIGURATION_DIRECTORIES):
@@ -138,7 +138,7 @@ class PrivateApt:
                 _write_if_changed(self.root / "etc/sources.list", self._sources())
                 (self.root / "apt.conf").write_text(self._apt_settings())
             except OSError as error:
-                raise HostError(f"apt can't be set up in {self.root}: {error.strerror}") from error
+                raise HostError(f"cannot set up apt in {self.root}: {error.strerror}") from error
             yield
 
     def update(self) -> None:
@@ -151,7 +151,7 @@ class PrivateApt:
         complaints = _complaints(result)
         if re.search(r"sign|NO_PUBKEY|Hash Sum mismatch|expired|not valid", complaints):
             raise IntegrityError(f"an archive does not match its signature:\n{complaints}")
-        raise FetchError(f"the indices of an archive can't be had:\n{complaints}")
+        raise FetchError(f"cannot fetch the indices of an archive:\n{complaints}")
 
     def _drop_outdated(self) -> None:
         """Remove parsed indices of other release files: apt itself compares only sizes and times."""
@@ -180,7 +180,7 @@ class PrivateApt:
         requested = [*packages, *([_ESSENTIAL] if essential else [])]
         result = self._run_apt("apt-get", "install", "--yes", "--print-uris", "-q", *requested)
         if not result:
-            raise LockError(f"apt can't resolve the packages:\n{_complaints(result)}")
+            raise LockError(f"apt cannot resolve the packages:\n{_complaints(result)}")
         found = self._locked_packages(re.findall(_ADDRESS, result.stdout.decode()))
         absent = sorted({*map(package_name, packages)} - {package.name for package in found})
         if absent:

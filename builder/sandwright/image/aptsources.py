@@ -40,7 +40,7 @@ class AptSource:
         try:
             return f"{hashlib.sha256(self.key.read_bytes()).hexdigest()[:16]}{self.key.suffix}"
         except OSError as error:
-            raise HostError(f"{self.key} can't be read: {error.strerror}") from None
+            raise HostError(f"cannot read {self.key}: {error.strerror}") from None
 
 
 def debian_sources(suite: str, components: tuple[str, ...] = ("main",)) -> tuple[AptSource, ...]:

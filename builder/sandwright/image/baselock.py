@@ -1,7 +1,7 @@
 """The lock of an image whose base is in a registry: the digests that its reference named.
 
 It pins the base for all platforms (usually an index) and the manifest of each platform. A build uses these
-digests alone; the reference only says which repository has them.
+digests alone; the reference only names their repository.
 """
 
 import json

@@ -37,9 +37,9 @@ _NO_VARIANT = ImageVariant()
 class BuiltImage:
     """An image that is up to date, whether this run built it or not.
 
-    `digest` is that of the index for all platforms; `images` holds the requested platforms. `reason` says why
-    it was built, and is empty when it was up to date. `changed` is whether its digest is new. `seconds` is
-    the time it took.
+    `digest` is that of the index for all platforms; `images` holds the requested platforms. `reason` is the
+    reason for the build, empty if the image was up to date. `changed` is whether its digest is new. `seconds`
+    is the time it took.
     """
 
     name: str

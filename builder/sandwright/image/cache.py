@@ -57,7 +57,7 @@ class Cache:
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise HostError(f"{path} in the cache can't be read: {error.strerror}") from error
+            raise HostError(f"cannot read {path} in the cache: {error.strerror}") from error
 
     def keep(self, file: BinaryIO, sha256: str, size: int) -> None:
         """Add a copy of a verified file, unless it is there. Raise HostError."""
@@ -91,7 +91,7 @@ class Cache:
                 os.fsync(file.fileno())
                 partial.replace(target)
         except OSError as error:
-            raise HostError(f"the cache {self.root} can't be written: {error.strerror}") from error
+            raise HostError(f"cannot write to the cache {self.root}: {error.strerror}") from error
         finally:
             with contextlib.suppress(OSError):
                 partial.unlink(missing_ok=True)

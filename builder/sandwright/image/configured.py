@@ -1,9 +1,9 @@
 """Makes a file tree of packages that configure themselves: mmdebstrap installs them and runs their scripts.
 
 It gets a private repository of exactly the locked packages, so that it can't choose, and no network is
-needed. What it gives back is a tar stream, read as strictly as any stranger's archive (CVE-2026-24843),
-stripped of what belongs to the building machine (`residue.py`), and written into a layer. Nothing of it is
-unpacked by us.
+needed. Its result is a tar stream. It is read as strictly as an untrusted archive (CVE-2026-24843), stripped
+of data of the building machine (`residue.py`), and written into a layer. It is never unpacked on this
+machine.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def write_system(
     """Install the packages and write the tree they make into a layer.
 
     `scratch` is a directory for the time of the build. `keep` picks the files whose content comes back with
-    the tree. Raise HostError when this machine can't do it, ToolMissing without mmdebstrap, CommandFailed
-    when a package can't be installed, BuildError when what came out isn't what the lock names.
+    the tree. Raise HostError if this machine does not support it, ToolMissing without mmdebstrap,
+    CommandFailed if a package cannot be installed, BuildError if the result differs from the lock.
     """
     mode = _mode(facts)
     _require_emulator(facts, system.architecture)
@@ -189,7 +189,7 @@ def _mmdebstrap(system: DebianSystem, mode: str, directory: Path, cancelled: Eve
 
 @contextlib.contextmanager
 def _status_first(output: _Output, poll: Callable[[], int | None]) -> Iterator[None]:
-    """Raise _Failed when the program fails, also where its output was wrong before: its word says more."""
+    """Raise _Failed if the program fails, even after invalid output: its message is more precise."""
     try:
         yield
     except Exception as error:

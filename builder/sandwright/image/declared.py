@@ -243,7 +243,7 @@ _DECLARATIONS: Mapping[str, Callable[[Overlay, Declared], None]] = {
     "busybox-applets": _busybox_applets,
 }
 ORDER: Sequence[str] = tuple(_DECLARATIONS)
-"""The order of declarations, whatever their order in a definition: links into /usr come first.
+"""The order of declarations, independent of the definition's order: links into /usr come first.
 
 Alternatives come before the linker's cache, because libraries can be alternatives.
 """

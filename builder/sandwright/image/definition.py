@@ -1,7 +1,7 @@
 """Image definitions: `image.yaml`, validated and frozen.
 
-A definition says what the image contains, not how it is built. Its base is packages of a Debian suite,
-another image, or an image of a registry; some fields need the first.
+A definition lists the content of an image, not the steps of its build. Its base is packages of a Debian
+suite, another image, or an image of a registry; some fields need the first.
 """
 
 import fnmatch
@@ -79,8 +79,8 @@ class ImageDefinition:
     packages, and the paths of `declare` instead of their scripts. `scripts`: mmdebstrap runs the scripts;
     only for Debian."""
     packages: Annotated[tuple[PackageSpec, ...], DISTINCT] = ()
-    """Packages wanted, as `name`, `name=version` or `name/suite`; what they depend on is added, what they
-    recommend is not."""
+    """Packages, as `name`, `name=version` or `name/suite`. Their dependencies are added, their
+    recommendations are not."""
     without: dict[PackageName, Line] = field(default_factory=dict)
     """Packages taken to be there although they are not, each with the reason."""
     exclude: tuple[Glob, ...] = ()
@@ -198,7 +198,7 @@ def _folder_faults(definition: ImageDefinition) -> Faults:
         if message:
             yield ("files", index, "source"), message
     if not re.fullmatch(NAME, definition.name):
-        yield (), f"'{definition.name}' can't name an image: words of a-z and 0-9, joined by '-'"
+        yield (), f"'{definition.name}' cannot name an image: words of a-z and 0-9, joined by '-'"
 
 
 def load_catalogue(root: Path, *, bases: Path | None = None) -> dict[str, ImageDefinition]:
@@ -255,7 +255,7 @@ def _base_faults(definition: ImageDefinition, keys: Container[str]) -> Faults:
         if declaration in _NOT_DECLARED[definition.distribution or ""]:
             yield ("declare", index), f"'{declaration}' is not for {str(definition.distribution).title()}"
     if definition.configure == "scripts" and "declare" in keys:
-        yield ("declare",), "can't be with 'configure: scripts', where maintainer scripts do this"
+        yield ("declare",), "not allowed with 'configure: scripts', where maintainer scripts do this"
     for spec in definition.packages:
         if (name := package_name(spec)) in definition.without:
             yield ("without", name), "is in 'packages' too"
@@ -322,7 +322,7 @@ def _read_definition(folder: Path, real: Path) -> Document:
     try:
         raw = read_start(real / FILE, size=MAX_BYTES + 1)
     except OSError as error:
-        problem = Problem(0, 0, "", f"can't be read: {error.strerror}")
+        problem = Problem(0, 0, "", f"cannot read the file: {error.strerror}")
         raise DocumentError(str(path), [problem]) from None
     with quoting_no_link(real / FILE, str(path)):
         return parse_yaml(raw, file=str(path))
@@ -358,7 +358,7 @@ def _base_fault(
         return where, f"there is no image '{name}'; there is {', '.join(definitions)}"
     names = [each.name for each in line]
     if name in names:
-        return where, f"an image can't be its own base: {' → '.join([*names, name])}"
+        return where, f"an image cannot be its own base: {' → '.join([*names, name])}"
     lacking = [platform for platform in line[-1].platforms if platform not in definitions[name].platforms]
     if lacking:
         return ("platforms",), f"its base '{name}' is not built for {', '.join(lacking)}"

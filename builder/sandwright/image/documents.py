@@ -49,7 +49,7 @@ class BaseReference:
 class ImageDescription:
     """Describes an image. `created` is in seconds since 1970.
 
-    `codec` is what determines the compressed bytes of its layers. `labels` are those that identify it, of its
+    `codec` determines the compressed bytes of its layers. `labels` are those that identify it, of its
     definition and of the release.
     """
 

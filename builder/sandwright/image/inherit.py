@@ -55,7 +55,7 @@ def inherited(document: Mapping[str, Any], where: str) -> ImageSettings:
     account, entrypoint = split_entrypoint(
         _word_tuple(section.get("Entrypoint"), f"{where}: Entrypoint") or ()
     )
-    config = Config(  # what definitions may say is narrower
+    config = Config(  # definitions allow fewer values
         user=_non_empty_text(section.get("User")),
         environment=environment,
         workdir=_non_empty_text(section.get("WorkingDir")),

@@ -1,7 +1,7 @@
 """Merges layers into a file tree in memory, by names alone: nothing is unpacked.
 
 Rules and limits are those of `rootfs/unpacking`: the cost of a hostile layer must not exceed its length.
-Whiteouts apply to lower layers only, whatever the order of the members (image-spec 1.1, layer.md).
+Whiteouts apply to lower layers only, in any order of the members (image-spec 1.1, layer.md).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 class LayerEntries(Generic[T]):
     """The content of one layer: paths that it removes, directories that it empties, and its entries in order.
 
-    Each entry comes with what `read_layer` was asked to read of it.
+    Each entry comes with the result of its reader (`read_layer`).
     """
 
     removed: list[bytes] = field(default_factory=list)

@@ -110,7 +110,7 @@ AnyLocked = TypeVar("AnyLocked", LockedPackage, LockedWheel, LockedNpm)
 class Lock:
     """The pinned inputs of an image.
 
-    `definition` is the checksum of what decided about it. `epoch` is the date of the newest release file that
+    `definition` is the checksum of its inputs. `epoch` is the date of the newest release file that
     it was resolved from, in seconds: the time that the image's files get. Packages are sorted by name.
     `wheels` are Python packages, `npm` packages of npm, for the same platforms or for none.
     """
@@ -141,7 +141,7 @@ class PackageGone(LockError):
     """Packages that a lock names are no longer on any mirror. `packages` holds them."""
 
     def __init__(self, packages: Iterable[LockedPackage], mirrors: Iterable[str]) -> None:
-        """`mirrors` are the base addresses that were asked."""
+        """`mirrors` are the base addresses of the queried mirrors."""
         self.packages = tuple(packages)
         names = ", ".join(str(package) for package in self.packages)
         super().__init__(f"no longer on {', '.join(mirrors)}: {names}; lock again with '{COMMAND}'")

@@ -49,7 +49,7 @@ def read_file(folder: Path) -> bytes:
             f"image '{folder.name}' is not locked; do so with '{COMMAND} --name {folder.name}'"
         ) from None
     except OSError as error:
-        raise LockError(f"image '{folder.name}': {path} can't be read: {error.strerror}") from None
+        raise LockError(f"image '{folder.name}': cannot read {path}: {error.strerror}") from None
 
 
 def parse_file(raw: bytes, *, file: str) -> Document:
@@ -77,7 +77,7 @@ def is_count(value: object) -> bool:
 
 
 def is_time(value: object) -> bool:
-    """Whether it is a time in seconds since 1970 that a date can say."""
+    """Whether it is a time in seconds since 1970 within the range of dates."""
     return is_count(value) and isinstance(value, int) and value < _YEAR_10000
 
 

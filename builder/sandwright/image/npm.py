@@ -50,7 +50,7 @@ def with_npm(definition: ImageDefinition, lock: Lock, cache: Cache) -> Lock:
     """The lock with the packages of an image's package-lock.json, which are added to the cache.
 
     Packages for development are left out. Raise LockError for a package that is not of a registry or has no
-    digest, and with what npm says.
+    digest, and for an error of npm, with its message.
     """
     assert definition.languages.npm is not None
     path = definition.folder / definition.languages.npm

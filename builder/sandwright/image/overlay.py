@@ -44,7 +44,9 @@ class Overlay:
         moved = self._resolve_path(path) if real is None else real
         node = self.tree.get(moved)
         if node is not None and node.kind is not EntryKind.DIRECTORY:
-            raise BuildError(f"{show(path)} can't be a directory: {node.owner} has a {node.kind.value} there")
+            raise BuildError(
+                f"{show(path)} cannot be a directory: {node.owner} has a {node.kind.value} there"
+            )
         self._put_entry(TarEntry(moved, EntryKind.DIRECTORY, mode, uid, gid))
 
     def file(
@@ -105,7 +107,7 @@ class Overlay:
         moved = self._resolve_path(path)
         node = self.tree.get(moved)
         if node is not None and node.kind is EntryKind.DIRECTORY and (self.tree.names(moved) or not or_empty):
-            raise BuildError(f"{show(path)} can't be put there: it is a directory of {node.owner}")
+            raise BuildError(f"cannot create {show(path)}: it is a directory of {node.owner}")
         return moved
 
     def _resolve_path(self, path: bytes) -> bytes:
@@ -115,11 +117,11 @@ class Overlay:
         if real is None:
             real = self._resolve_path(parent)
             if self.tree.get(real) is not None:
-                raise BuildError(f"{show(path)} can't be put there: {show(parent)} leads nowhere")
+                raise BuildError(f"cannot create {show(path)}: {show(parent)} leads nowhere")
             self._put_entry(TarEntry(real, EntryKind.DIRECTORY, 0o755))
         above = self.tree.get(real)
         if above is not None and above.kind is not EntryKind.DIRECTORY:
-            raise BuildError(f"{show(path)} can't be put there: {show(parent)} is a {above.kind.value}")
+            raise BuildError(f"cannot create {show(path)}: {show(parent)} is a {above.kind.value}")
         return real + b"/" + name if real else name
 
     def _put_entry(self, entry: TarEntry, content: Content = tuple) -> None:

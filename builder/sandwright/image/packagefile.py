@@ -1,4 +1,4 @@
-"""Opens the packages of a lock, whatever their format, and verifies them while they are read."""
+"""Opens the packages of a lock, of any format, and verifies them while they are read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Streams the files of packages into a layer, each where the image wants it.
 
-One thread reads one package at a time, in one pass. On the way it collects what later steps need: the tree,
-the contents of a few files, the ELF headers of libraries.
+One thread reads one package at a time, in one pass. It also collects the data that later steps need: the
+tree, the contents of a few files, the ELF headers of libraries.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class _PackageWriter:
         raise BuildError(f"package {self._label}: has {show(path)} twice")
 
     def _watched(self, path: bytes, reader: TarReader) -> Iterator[bytes]:
-        """Yield a file's content. Keep it where the rules say so; read a library's ELF headers."""
+        """Yield a file's content. Keep it if the rules require that; read a library's ELF headers."""
         content: list[bytes] | None = [] if self._rules.keep(path) else None
         with tempfile.TemporaryFile() if is_library_name(path.rpartition(b"/")[2]) else nullcontext() as copy:
             for chunk in reader.chunks():

@@ -1,4 +1,4 @@
-"""Locks and downloads Python packages with pip, which only downloads: nothing of a package is run.
+"""Locks and downloads Python packages with pip, without running any code of a package.
 
 Only wheels are taken, and each must have a hash in the requirements. pip's own settings name the index.
 """
@@ -70,7 +70,7 @@ def python_target(platform: str, packages: Iterable[LockedPackage]) -> PythonTar
 def with_wheels(definition: ImageDefinition, lock: Lock, cache: Cache) -> Lock:
     """The lock with the wheels that the requirements of an image resolve to, which are added to the cache.
 
-    Raise LockError with what pip says, such as for a requirement without a hash or with another.
+    Raise LockError with pip's message, such as for a requirement with a missing or different hash.
     """
     assert definition.languages.pip is not None
     path = definition.folder / definition.languages.pip
@@ -84,7 +84,7 @@ def with_wheels(definition: ImageDefinition, lock: Lock, cache: Cache) -> Lock:
 def _checked_requirements(text: str, path: Path) -> str:
     """Requirements by name, without comments: one of them could state another encoding.
 
-    pip would build, and so run, what it downloads for a path or an address, or with `--no-binary`.
+    For a path or a URL, or with `--no-binary`, pip would build the download, and so run its code.
     """
     found = []
     for line in re.sub(r"\\\r?\n", " ", text).splitlines():  # pip ends lines where `splitlines` does

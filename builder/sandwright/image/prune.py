@@ -28,7 +28,7 @@ class StaleRootfs:
 def stale_rootfs(output: Path) -> list[StaleRootfs]:
     """The roots in `output/rootfs` of no image in `output/images`, no bundle in `output/bundles`, no mount.
 
-    Raise IntegrityError for an unreadable image: what it needs is unknown then.
+    Raise IntegrityError for an unreadable image, because its blobs are unknown.
     """
     store = output / "rootfs"
     if not store.is_dir():
@@ -68,7 +68,7 @@ def _of_bundles(bundles: Path) -> Iterator[str]:
         try:
             root = loads(config.read_bytes())["root"]["path"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise IntegrityError(f"{config} can't be read: {error}") from None
+            raise IntegrityError(f"cannot read {config}: {error}") from None
         yield Path(str(root)).name.removesuffix(_ROOTLESS)
 
 

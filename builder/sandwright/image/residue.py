@@ -1,7 +1,7 @@
 """Files that configuring a system leaves behind and that do not belong in an image. Pure.
 
-The list began with the strip list that dangerzone publishes for its image; each line was then looked for in
-what mmdebstrap 1.3 makes of Debian 12. Found there to be the same in every run, and so kept: Python's byte
+The list began with the strip list that dangerzone publishes for its image; each line was then checked in the
+output of mmdebstrap 1.3 for Debian 12. Found there to be the same in every run, and so kept: Python's byte
 code (with SOURCE_DATE_EPOCH it is tied to the source's hash, PEP 552), the linker's cache, debconf's
 database.
 """

@@ -17,7 +17,7 @@ from sandwright.mountinfo import refuse_mounts
 
 
 def discard(directory: Path) -> None:
-    """Remove a directory and all that is in it.
+    """Remove a directory with all its entries.
 
     Raise HostError, and remove nothing, when something is mounted in it; OSError when it can't be removed.
     """

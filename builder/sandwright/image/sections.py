@@ -87,7 +87,7 @@ class RegistryBase:
     """An image of a registry, to which layers are added."""
 
     registry: RegistryReference
-    """Its reference, as `docker.io/library/alpine:3.22`. What it names is pinned by the lock."""
+    """Its reference, as `docker.io/library/alpine:3.22`. The lock pins its content."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -124,7 +124,7 @@ class NewImage:
         """
         folder = images / self.name
         if not re.fullmatch(NAME, self.name):
-            raise UsageError(f"'{self.name}' can't name an image: words of a-z and 0-9, joined by '-'")
+            raise UsageError(f"'{self.name}' cannot name an image: words of a-z and 0-9, joined by '-'")
         if (folder / FILE).exists():
             raise UsageError(f"{folder / FILE} exists already")
         text = self.definition()

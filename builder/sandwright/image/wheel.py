@@ -1,7 +1,7 @@
 """Adds Python packages to an image: unpacks wheels as pip does, without running anything.
 
-Format: the PyPA's "Binary distribution format" and "Recording installed projects". Files go where Debian's
-Python looks for what an administrator installs: below /usr/local. The same wheels always give the same files.
+Format: the PyPA's "Binary distribution format" and "Recording installed projects". Files go below /usr/local,
+where Debian's Python looks for packages of the administrator. The same wheels always give the same files.
 """
 
 from __future__ import annotations

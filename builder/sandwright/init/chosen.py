@@ -33,10 +33,10 @@ class Chosen:
 
 
 def choose(requested: str = "") -> Chosen:
-    """The method asked for, or the first that works here; where none does, the first of this system.
+    """The requested method, or the first that works here; if none does, the first of this system.
 
-    It starts a sandbox of each until one works; what was found before counts while nothing that it depends
-    on has changed. Raise UsageError for a method that there isn't, and for one that enforces nothing.
+    It starts a sandbox with each until one works. An earlier result is reused while its inputs are unchanged.
+    Raise UsageError for an unknown method, and for one that enforces nothing.
     """
     host = collect_host()
     if requested:

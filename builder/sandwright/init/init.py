@@ -60,7 +60,7 @@ class Proposed:
         except FileExistsError:
             raise UsageError(f"{self.directory / POLICY} is there already, and stays as it is") from None
         except OSError as error:
-            raise HostError(f"{error.filename} can't be written: {error.strerror}") from error
+            raise HostError(f"cannot write {error.filename}: {error.strerror}") from error
 
 
 def propose(directory: Path, *, method: str = "", agent: str = "", review: bool = False) -> Proposed:
@@ -110,7 +110,7 @@ def _checked_proposal(
 def check_proposal(directory: Path, text: str, method: str) -> None:
     """Check that a text is a policy that renders for a method, with all layers that apply here.
 
-    Raise what loading and rendering raise: DocumentError, UsageError, RenderError.
+    Raise the exceptions of loading and rendering: DocumentError, UsageError, RenderError.
     """
     target = directory.absolute() / POLICY
     registered = registry.registered()
@@ -136,7 +136,7 @@ def _why_chosen(chosen: Chosen) -> str:
 
 def _proposal_notes(project: ProjectFacts, chosen: Chosen) -> list[str]:
     notes = [f"does not work here: {each.describe()}" for each in chosen.attempts if not each.ready]
-    notes += [f"it looks like a secret and can't be named in a policy: {each!r}" for each in project.strange]
+    notes += [f"it looks like a secret and cannot be named in a policy: {each!r}" for each in project.strange]
     if not project.whole:
         notes.append("the project has more files than were looked at: look for secrets in it yourself")
     return notes

@@ -1,7 +1,7 @@
 """The program that starts a rendered sandbox, watches over it and cleans up after it (docs/launcher.md).
 
-Three others run inside, and have sources in common with it: the first process of a sandbox, what starts a
-kernel of the sandbox's own, and the first process of that kernel.
+Three others run inside, and have sources in common with it: the first process of a sandbox, the program that
+starts a kernel for one sandbox, and the first process of that kernel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The plan that `launch` reads, `launch.plan` beside it: its fields, and their bytes.
 
 Words that each end with NUL: `sandwright-launch` and a version; for each field its name, the count of its
-values and the values; `end`. What a plan says nothing of isn't in it. `source/fields.h` has the same table.
+values and the values; `end`. Fields without a value are omitted. `source/fields.h` has the same table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Restricts programs of the host that parse a sandbox's data: squid, git (`launch-init --restrict`).
 
-Landlock and a seccomp filter need no namespace and no rights, so that this starts where no sandbox
-does. Where the kernel's Landlock is older or off, it holds what it can; the filter always holds.
+Landlock and a seccomp filter need no namespace and no rights, so this starts even where no sandbox does. If
+the kernel's Landlock is older or off, it restricts less; the filter always applies.
 """
 
 from __future__ import annotations
@@ -83,5 +83,5 @@ def script_interpreter(program: Path) -> tuple[str, ...]:
 
 
 def connect_ports(ports: Iterable[int]) -> tuple[str, ...]:
-    """Ports for `Restriction.connect`; names are asked for by TCP, too, where an answer is long."""
+    """Ports for `Restriction.connect`; DNS queries use TCP, too, for long answers."""
     return tuple(map(str, sorted({53, *ports})))

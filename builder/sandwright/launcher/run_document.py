@@ -1,7 +1,7 @@
 """The run document: one run's arguments for the launcher, besides the launch plan that holds for all runs.
 
-`launch --run DESCRIPTOR COMMAND …` reads it from memory of ours: nothing of it is in an environment, which
-programs would inherit, or in words, which other users see. Its form is that of a launch plan;
+`launch --run DESCRIPTOR COMMAND …` reads it from memory: its content is neither in the environment, which
+programs would inherit, nor in arguments, which other users see. Its form is that of a launch plan;
 `source/run_fields.h` has the same table.
 """
 

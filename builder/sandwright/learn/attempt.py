@@ -57,7 +57,7 @@ class RecordedCommand:
 
 
 def recording_method() -> str:
-    """The method under which commands are recorded, whatever the policy's own is."""
+    """The method under which commands are recorded, independent of the policy's method."""
     return next(name for name in registry.policy_names() if registry.properties(name).records)
 
 

@@ -1,6 +1,6 @@
 """Makes the grants that `learn` proposes: few, each one thing, and none that opens a secret.
 
-None goes beyond what the current policy lets through.
+None goes beyond the grants of the current policy.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ class Needs:
     `requested` are those that may not, with the reason.
 
     `looks` were only looked at. `writes` are directories in which something was changed that the run found
-    there, or made. `links` are the symbolic links on the way, each with what was reached through it.
-    `requested` says why, by what was asked for and how.
+    there, or made. `links` are the symbolic links on the way, each with the paths reached through it.
+    `requested` maps a requested path and a kind of access to the reason.
     """
 
     reads: dict[str, set[str]] = field(default_factory=dict)
@@ -121,7 +121,7 @@ def _add_read(found: Needs, access: Access, made: set[str], bounds: Bounds) -> N
 
 
 def _add_write(found: Needs, access: Access, made: set[str], bounds: Bounds) -> None:
-    """In the directory of what was changed: it is replaced, as editors do, or made anew."""
+    """In the directory of a changed file, which is replaced, as editors do, or created."""
     path = _resolved_path(access)
     if path is None or bounds.is_private(path):
         return
@@ -205,7 +205,7 @@ def links_to(path: str) -> Iterator[str]:
 def started_by(path: str, depth: int = 4) -> Iterator[tuple[str, str]]:
     """The files that the kernel opens to start a program: the interpreter of a script, and that one's.
 
-    Each as it is named and what it is. The loader of an ELF file is what programs need to start anyway.
+    Each with its name and its canonical path. The loader of an ELF file is granted anyway.
     """
     try:
         head = read_start(path, size=_HEAD)

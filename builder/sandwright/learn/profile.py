@@ -20,7 +20,8 @@ def watched_calls(policy: ResolvedPolicy) -> Sequence[int]:
     """Numbers of the calls that the policy's profile allows, and the strictest refuses.
 
     Not those that it refuses by their arguments, which the record hasn't got (every program opens files), nor
-    those that it says it doesn't know, after which programs go on: a run under it shows whether that will do.
+    those that it answers with ENOSYS, after which programs go on: a run under it shows whether that is
+    enough.
     """
     names = candidates(policy)
     if len(names) < 2:
@@ -37,7 +38,7 @@ def call_names(policy: ResolvedPolicy, numbers: Collection[int]) -> list[str]:
 
 
 def sufficient_profiles(policy: ResolvedPolicy, names: Collection[str]) -> tuple[str, ...]:
-    """Of `candidates` those that allow some calls, whatever their arguments are; the loosest always."""
+    """The `candidates` that allow some calls with any arguments, and always the loosest one."""
     found = candidates(policy)
     return tuple(each for each in found if set(names) <= profile(each).outright()) or found[-1:]
 

@@ -1,7 +1,7 @@
 """A proposed policy: its grants, as settings of a run, and as an edit of the policy's text. Pure.
 
-Whatever a program inside chose the name of stands between double quotes, unless it is of harmless characters
-alone, and never in a comment.
+Names that a program inside chose stand between double quotes, unless they consist of harmless characters, and
+never in a comment.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Proposal:
             edited = self._edited(attempt)
             if edited is not None and _parse_mapping(edited) == expected:
                 return edited
-        raise UsageError("the policy's text can't be edited: write it in block style")
+        raise UsageError("cannot edit the policy's text: write it in block style")
 
     def _edited(self, text: str) -> str | None:
         """Edit it as block style is edited; None where it is no YAML after that."""

@@ -23,7 +23,8 @@ that was checked here.
 | `ping`                 | yes                                                                            |
 | other requests         | no: sampling, elicitation and roots use the client, and no tool is listed      |
 
-Every answer may have the list, whatever it answers: over HTTP on another stream, or resumed, it is the same.
+Every answer may contain the list, for any request: on another HTTP stream, or after a resumption, it is the
+same.
 
 Sources: the specification of MCP, revisions 2025-03-26 to 2026-07-28; JSON-RPC 2.0.
 """

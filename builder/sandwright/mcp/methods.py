@@ -6,7 +6,7 @@ CALL = "tools/call"
 """Passes if its tool is listed."""
 
 REQUESTS = frozenset(("initialize", "server/discover", "ping", "tools/list"))
-"""Requests of a client that pass whatever they say."""
+"""Requests of a client that pass with any content."""
 
 NOTIFICATIONS = frozenset(
     f"notifications/{each}" for each in ("initialized", "cancelled", "progress", "roots/list_changed")

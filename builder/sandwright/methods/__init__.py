@@ -1,8 +1,8 @@
 """The methods by which a policy is enforced: each package has a `contract.Method`.
 
-`registry` finds a method by its name, ours and those that others install. What several methods share is in
-`shared`, where nothing is a method. A method that we ship in a separate package is found by its entry point,
-as a third party's is.
+`registry` finds a method by its name, ours and those that others install. Code that several methods share is
+in `shared`, which contains no method. A method that we ship in a separate package is found by its entry
+point, as a third party's is.
 """
 
 from __future__ import annotations

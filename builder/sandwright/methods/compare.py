@@ -26,7 +26,7 @@ def explain(
 
 
 def questions(policy: ResolvedPolicy, methods: Sequence[str] | None = None) -> MethodQuestions:
-    """Methods to be asked about a policy, each rendered once. Absent: all of ours. Raise like `explain`."""
+    """Methods for questions about a policy, each rendered once. Absent: all of ours. Raise like `explain`."""
     compared = []
     for name in METHODS if methods is None else methods:
         found = registry.method(name)

@@ -29,7 +29,7 @@ class FleetOrder:
 class RunAttempt:
     """One start of a run's command.
 
-    `name` is what it is called where it runs, `number` counts from 1. `status` is its exit status, None if
+    `name` is its name in that system, `number` counts from 1. `status` is its exit status, None if
     unknown. `reason` is that system's word for the end. `seconds` are whole ones.
     """
 
@@ -45,8 +45,8 @@ class RunAttempt:
 class Outcome:
     """The outcome of a run: by the attempt that counts, of so many.
 
-    `attempt` is None where the run was over before anybody saw how. `output` is what the attempt wrote, from
-    its beginning, None where it is gone; `truncated` says that it wrote more.
+    `attempt` is None if the run ended unobserved. `output` is the output of the attempt from its beginning,
+    None if it is lost; `truncated` says that it wrote more.
     """
 
     index: int
@@ -95,7 +95,7 @@ class Fleet(Protocol):
 
     @property
     def id(self) -> str:
-        """A name that no other fleet has, whatever they are called."""
+        """A name that no other fleet has."""
         ...
 
     @property

@@ -76,7 +76,7 @@ def verifiable() -> tuple[str, ...]:
 def default_methods(system: str, *, last_resort: bool = False) -> tuple[str, ...]:
     """The methods to try where a policy names none, the one that needs least first.
 
-    `last_resort`: with those that no policy can have without accepting what they lack.
+    `last_resort`: including methods whose gaps every policy must accept.
     """
     ranks = {
         name: each.properties.proposed.get(system)
@@ -221,7 +221,7 @@ def _load_method(name: str, point: EntryPoint) -> Method:
     try:
         found = point.load()
     except Exception as error:  # it is not our code, and may fail in any way
-        raise UsageError(f"{where} can't be loaded: {error!r}") from error
+        raise UsageError(f"cannot load {where}: {error!r}") from error
     if not isinstance(found, Method):
         raise UsageError(f"{where} is {type(found).__name__}, not sandwright.methods.contract.Method")
     return found

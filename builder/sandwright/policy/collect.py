@@ -58,10 +58,10 @@ def collect_facts(
     sandbox sees it (absent: `/tmp` on Linux, a directory of the project's own in TMPDIR on macOS), `environ`
     the environment (absent: this process's). `inputs` keeps every question to the host: while the answers
     stay the same, so do the facts. With `account`, sandwright's state in the account's home is reserved too,
-    if HOME is another, and what is denied below `~` is denied there: not for launchers, which another user
+    if HOME is another, and paths denied below `~` are denied there, except for launchers, which another user
     may start. `compared` is the policy with which this one is compared: directories that it denies or makes
     read-only are not searched, so that both can be resolved. Raise HostError for a system that is neither
-    Linux nor macOS, UsageError for a project that is no directory or can't be searched.
+    Linux nor macOS, UsageError for a project that is no directory or cannot be searched.
     """
     inputs = LiveHost() if inputs is None else inputs
     environment = dict(os.environ if environ is None else environ)
@@ -175,13 +175,13 @@ def _files_of_enclosing(roots: list[str], home: str, inputs: LiveHost) -> dict[s
 def _refuse_unnameable(paths: Iterable[str], written: Mapping[str, bool]) -> None:
     """Raise UsageError for a path that has to be protected, and that no rule can name.
 
-    `written` tells of directories whether the sandbox can write in them.
+    `written` decides whether the sandbox can write in a directory.
     """
     for path in paths:
         above = (written[each] for each in (path, *ancestors(path)) if each in written)
         if path != spelling.plain_spelling(path) and next(above, False):
             raise UsageError(
-                f"{path} can't be protected: its path is not UTF-8, or too long. Rename it, or list a "
+                f"cannot protect {path}: its path is not UTF-8, or too long. Rename it, or list a "
                 "directory above it under filesystem.readonly"
             )
 
@@ -242,8 +242,8 @@ def _unsearchable(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost) -> t
 def is_passable(path: str, inputs: LiveHost) -> bool:
     """Whether root may pass a directory in a user namespace that maps root alone.
 
-    Capabilities hold there for no file of another user or group (user_namespaces(7)). What an access list
-    lets in can't be told by the mode, and is taken for open.
+    Capabilities hold there for no file of another user or group (user_namespaces(7)). A directory with an
+    access list counts as open, because its mode does not show the permissions.
     """
     inputs.ask("machine")
     _, mode, uid, gid, _ = inputs.status(path)
@@ -316,7 +316,7 @@ def _closed_paths(policy: MergedPolicy, facts: HostFacts) -> list[str]:
 
 
 def _canonical(policy: MergedPolicy, facts: HostFacts, kind: str) -> list[str]:
-    """The canonical paths that one of the policy's lists of paths names, as far as they can be told."""
+    """The canonical paths that one of the policy's lists of paths names, as far as they are known."""
     found = []
     for item in policy.settings.items(f"filesystem.{kind}"):
         text = item.value if isinstance(item.value, str) else item.value.path

@@ -40,7 +40,7 @@ DIRECTORIES: Mapping[str, str] = {
     "HF_HOME": "Hugging Face's cache",
     "COMPOSER_HOME": "Composer's cache",
 }
-"""Variables that name a directory in which programs write, with what lies there."""
+"""Variables that name a directory in which programs write, each with a description of its content."""
 
 _EXPORT = re.compile(
     r"^\s*(?:export\s+|set\s+-\w*x\w*\s+|SETUVAR\s+--export\s+)([A-Za-z_]\w*)[=:\s]", re.MULTILINE
@@ -61,7 +61,7 @@ def unwritable_directories(policy: ResolvedPolicy, environ: Mapping[str, str]) -
         path = seen.canonical(value)
         rule = next(iter(seen.filesystem.tree.deciding(path)), None)
         if rule is None or not rule.writable:
-            why = "can't be written inside"
+            why = "cannot be written inside"
         elif rule.private and path != rule.path:
             why = f"is not there inside, where {rule.path} is the sandbox's own"
         else:
@@ -74,7 +74,7 @@ def unwritable_directories(policy: ResolvedPolicy, environ: Mapping[str, str]) -
 
 
 def exported_secrets(policy: ResolvedPolicy, inputs: LiveHost) -> Iterator[str]:
-    """A line for each file of a shell that can be read inside and exports what looks like a secret."""
+    """A line for each readable start-up file of a shell that exports a probable secret."""
     for spelled in SHELL_FILES:
         path = policy.facts.home + spelled.removeprefix("~")
         if not with_path_facts(policy, path).is_path_readable(path):

@@ -1,6 +1,6 @@
 """Answers about a policy, each with the rule that decides and the line it stands in.
 
-What a method makes of the policy is another question; this is what the policy means.
+This is the meaning of the policy. A method's artifacts may differ from it.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class RuleReason:
 class Explanation:
     """The answer to one question.
 
-    `subject` is what was asked about, in its one spelling. `ground` decides; `others` also fit and are
-    weaker, the strongest first. `void` says why a grant of this very path has no effect, or which grant is
-    for what Git needs there.
+    `subject` is the subject of the question, in its canonical spelling. `ground` decides; `others` also fit
+    and are weaker, the strongest first. `void` says why a grant of this very path has no effect, or which
+    grant covers the files that Git needs there.
     """
 
     question: Question
@@ -79,12 +79,11 @@ class Explanation:
 def explain(policy: ResolvedPolicy, question: str, subject: str) -> Explanation:
     """Answer one question.
 
-    `read`, `write` and `exec` ask about a path (what can be read can be executed), `connect` about
-    `host:port` or the path of a socket, `request` about `METHOD https://HOST/PATH`, `listen` about a port on
-    which the host reaches a server inside, `tool` about a tool of the command that a client of MCP calls,
-    `env` about a variable. What a system call is answered the
-    rendered filters know (`sandwright.evaluate.explain`). Raise UsageError for another question, and for a
-    subject that it can't be about.
+    `read`, `write` and `exec` ask about a path (a readable file is executable), `connect` about `host:port`
+    or the path of a socket, `request` about `METHOD https://HOST/PATH`, `listen` about a port on which the
+    host reaches a server inside, `tool` about a tool of the command that a client of MCP calls, `env` about a
+    variable. The answer to a system call comes from the rendered filters (`sandwright.evaluate.explain`).
+    Raise UsageError for another question, and for a subject that it can't be about.
     """
     try:
         return _ANSWERS[one_of(question, tuple(_ANSWERS), what="question")](policy, subject)
@@ -108,7 +107,7 @@ def _explain_path(policy: ResolvedPolicy, action: Action, path: str) -> Explanat
     canonical = policy.canonical(path)
     rules = policy.filesystem.tree.deciding(canonical)
     if not rules:
-        ground = RuleReason("no rule lists it, so it can't be read", policy.source("filesystem.read"))
+        ground = RuleReason("no rule lists it, so it cannot be read", policy.source("filesystem.read"))
         return Explanation(action, canonical, allowed=False, ground=ground)
     allowed = rules[0].readable if action == "read" else rules[0].writable
     grounds = [RuleReason(_rule_text(rule), rule.source) for rule in rules]

@@ -87,7 +87,7 @@ Followed = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class AskedEntries(Mapping[str, HostEntry]):
-    """Entries that a host is asked for, one by one. `followed` are the paths that were followed in them."""
+    """Entries that are looked up on a host one by one. `followed` are the paths followed in them."""
 
     followed: dict[str, Followed]
 
@@ -139,7 +139,7 @@ def _check_plain_path(path: str) -> str:
 
 def _user_name(name: str) -> str:
     if not re.fullmatch(r"[^\x00-\x20:/\x7f]+", name):
-        raise ValueError(f"can't be the name of a user: {name!r}")
+        raise ValueError(f"cannot be the name of a user: {name!r}")
     return name
 
 
@@ -170,28 +170,28 @@ Bytes = Annotated[int, ValueCheck(_check_byte_count)]
 class HostFacts:
     """The properties of one host on which one policy depends.
 
-    `entries` holds what was found at the paths that matter, and at the directories and links on the way to
-    them, `absent` those at which nothing was. Read from a file, facts with `absent` answer for nothing else;
-    other facts say of everything else that it does not exist. `tmp` is the temporary directory as the
-    sandboxed program sees it: `/tmp` on Linux, on macOS a directory of this project's own, as Seatbelt can't
-    put one in another's place. `environment` holds the variables that paths of the policy use, never a
-    secret. `autorun` are the paths that are protected since something is there already (`policy.nested`).
-    `git_directories` are the repositories' own directories inside writable paths: `.git`, and those that
-    submodules and linked work trees keep elsewhere. `git_files` are the files that lead Git to one of them,
-    and those that configuration names, by path, with what they are: see `repositories.GitFile`.
-    `git_worktree` is, where the project is a linked work tree, its own directory in the repository and the
-    repository's, and `git_worktree_fault` why they are not trusted. `sockets` are the listening Unix sockets
-    where the policy shows the host. `texts` holds the files that the policy takes over, by canonical path:
-    the profile that `process.seccomp` names. `installation` are the directories inside writable ones from
-    which this program and its interpreter are loaded. `reserved_hidden` and `reserved_readonly` are
-    sandwright's own directories where the environment names others than those below the home
-    (`policy.reserved`), `trusted` those of images and engines (`policy.trusted`). `account_home` is the home
-    of the account if HOME is another directory: paths denied below `~` are denied there, too. `unsearchable`
-    are, where root looked, directories on the way to paths that the policy names, and to `sockets`, that root
-    can't pass without capabilities, as other users closed them. `mount_aliases` are the other paths at which
-    mounts show a path that the policy restricts, or something in it. `case_sensitive` is about the volume of
-    the home directory. `memory` are the machine's bytes, 0 if unknown, `landlock` the version of the kernel's
-    Landlock, 0 without, and `controllers` its cgroup controllers (cgroups(7)): `memory`, `cpu`, `pids`.
+    `entries` holds the files at the paths of the policy, and the directories and links on the way to them;
+    `absent` holds the missing paths. Facts with `absent` from a file cover only these paths; for other facts,
+    all other paths do not exist. `tmp` is the temporary directory as the sandboxed program sees it: `/tmp` on
+    Linux, on macOS a directory of this project's own, as Seatbelt can't put one in another's place.
+    `environment` holds the variables that paths of the policy use, never a secret. `autorun` are the paths
+    that are protected since something is there already (`policy.nested`). `git_directories` are the
+    repositories' own directories inside writable paths: `.git`, and those that submodules and linked work
+    trees keep elsewhere. `git_files` are the files that lead Git to one of them, and those that configuration
+    names, by path, each with its kind: see `repositories.GitFile`. `git_worktree` is, where the project is a
+    linked work tree, its own directory in the repository and the repository's, and `git_worktree_fault` why
+    they are not trusted. `sockets` are the listening Unix sockets where the policy shows the host. `texts`
+    holds the files that the policy takes over, by canonical path: the profile that `process.seccomp` names.
+    `installation` are the directories inside writable ones from which this program and its interpreter are
+    loaded. `reserved_hidden` and `reserved_readonly` are sandwright's own directories where the environment
+    names others than those below the home (`policy.reserved`), `trusted` those of images and engines
+    (`policy.trusted`). `account_home` is the home of the account if HOME is another directory: paths denied
+    below `~` are denied there, too. `unsearchable` are, where root looked, directories on the way to paths
+    that the policy names, and to `sockets`, that root can't pass without capabilities, as other users closed
+    them. `mount_aliases` are the other paths at which mounts show a path that the policy restricts, or
+    something in it. `case_sensitive` is about the volume of the home directory. `memory` are the machine's
+    bytes, 0 if unknown, `landlock` the version of the kernel's Landlock, 0 without, and `controllers` its
+    cgroup controllers (cgroups(7)): `memory`, `cpu`, `pids`.
     """
 
     os: System

@@ -86,7 +86,7 @@ path = spelling.checked_path
 
 
 def method(name: str, registered: Iterable[str]) -> str:
-    """A method of ours, or one that a caller says is registered."""
+    """A shipped method, or one that the caller lists as registered."""
     return one_of(name, dict.fromkeys([*METHODS, *registered]), what="method")
 
 
@@ -225,7 +225,7 @@ def variable_or_inherited(text: str) -> str:
 
 
 def secrets(value: object) -> dict[str, str]:
-    """Variables of a shim and the host's they are filled from. No message repeats what was given."""
+    """Variables of a shim and the host's they are filled from. No message repeats the given value."""
     if not isinstance(value, Mapping):
         raise ValueError("must be a mapping of variables to references like ${SANDBOX_GH_TOKEN}")
     faults = []

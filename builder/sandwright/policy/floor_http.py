@@ -17,7 +17,7 @@ def http_faults(floor: MergedSettings, settings: MergedSettings) -> Iterator[tup
     tunnels = HostIndex(listed_pattern(item.value) for item in floor.items("network.allow"))
     limited = "network.allow" in floor.lists or "network.http" in floor.lists
     opened = resolve_http(settings, Faults())
-    # A host with rules is no tunnel at any port, whatever pattern of the floor's covers its name.
+    # A host with rules is no tunnel at any port, for every pattern of the floor that covers its name.
     ruled = {host for host, _ in limits}
     for host in opened if limited else ():
         if host.host in ruled or not tunnels.covers(host.pattern):

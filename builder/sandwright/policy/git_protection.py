@@ -86,8 +86,8 @@ def bare_protection(
     of this name lies in a work tree, Git calls `HEAD` in a command ambiguous. Without `placeholders` nothing
     does, and `HEAD` is one of the names: of the others, Git takes a socket for a directory.
 
-    Raise UsageError where all that makes a repository is there, and can be written. `compared`: the policy is
-    what another one is compared with, which accepts that; then it keeps `HEAD` as it is.
+    Raise UsageError if all files of a repository exist and are writable. With `compared` (the policy is
+    compared with another one), that is accepted, and `HEAD` stays as it is.
     """
     if not names or below(project, "HEAD") in excepted:
         return Protection((), (project,))

@@ -1,7 +1,7 @@
 """Finds Git's directories: bare repositories, and those of work trees, submodules and linked work trees.
 
 Hooks and configuration there name programs that Git runs. The files that lead to these directories, and those
-that configuration names, are found, too. What is read: names, the pointer files that Git follows,
+that configuration names, are found, too. It reads names, the pointer files that Git follows,
 configuration, and which entries of an index are other repositories.
 """
 
@@ -49,7 +49,7 @@ class Repositories:
     def __init__(self, roots: Iterable[str], bare: Iterable[str], home: str, inputs: LiveHost) -> None:
         """Look at `.git` in each of `roots`, and at those of `bare` that are repositories themselves.
 
-        `home` is what `~` means in configuration.
+        `home` is the value of `~` in configuration.
         """
         self._inputs = inputs
         self._home = home
@@ -204,11 +204,11 @@ class Repositories:
 def _configuration_text(file: Path, inputs: LiveHost) -> str:
     """The text of a file of configuration; empty where there is none.
 
-    Raise UsageError for a file that Git reads in part or whole, and we can't: what it names is unknown.
+    Raise UsageError for a file that Git may read and this program cannot, because its settings are unknown.
     """
     raw = inputs.content(str(file))
     if raw is None and inputs.kind_behind(str(file)) == "file":
-        raise UsageError(f"Git's configuration {file} can't be read: it is larger than 1 MiB, or closed")
+        raise UsageError(f"cannot read Git's configuration {file}: it is larger than 1 MiB, or closed")
     return (raw or b"").decode(errors="surrogateescape")
 
 
@@ -221,7 +221,7 @@ def _can_be(path: str) -> bool:
 def _git_of(git: Path, inputs: LiveHost) -> list[Path]:
     """The directories to which a `.git` leads.
 
-    One that is a file (gitrepository-layout(5)) says where the directory is.
+    If it is a file (gitrepository-layout(5)), it contains the path of the directory.
     """
     if _is_directory(git, inputs):
         directory = git
@@ -260,9 +260,9 @@ def _is_directory(path: Path, inputs: LiveHost) -> bool:
 def _nested_git_directories(directory: Path, inputs: LiveHost) -> list[Path]:
     """The directories of submodules and linked work trees that Git keeps in one of its directories.
 
-    A program inside can make names there, and move some away. So what only looks like a repository is looked
-    through as well, and one counts that has a file of Git's which stays: `config` is protected.
-    Raise UsageError where there is too much to be looked at.
+    A program inside can make names there, and move some away. So incomplete repositories are examined as
+    well, and a directory counts if it has a file of Git that cannot be moved: `config` is protected. Raise
+    UsageError if there are too many entries.
     """
     found: list[Path] = []
     waiting = [(f"{directory}/{name}", 0) for name in ("worktrees", "modules")]

@@ -1,8 +1,8 @@
 """Checks a project that is a linked work tree of Git's (git-worktree(1)), and lists the paths of its commits.
 
-The project's `.git` file may be a stranger's. So it is believed only where the repository that it names says
-the same of the project, in files that belong to the user: `git worktree add` writes both, and who can write
-only one of them names nothing here that isn't theirs.
+The project's `.git` file may come from an untrusted source. So it is used only if the repository that it
+names refers back to the project, in files that belong to the user: `git worktree add` writes both sides, and
+an attacker who can write only one of them can name only repositories of their own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CLOSED = ("worktrees", "modules")
 
 @dataclass(frozen=True)
 class LinkedWorktree:
-    """A work tree's own directory, and the repository's, canonical; `fault` says why they are not believed.
+    """A work tree's own directory, and the repository's, canonical; `fault` is why they are not trusted.
 
     Both are empty where the project is no linked work tree at all.
     """
@@ -86,8 +86,8 @@ def _place_fault(common: str, project: str, home: str) -> str:
 def _index_fault(common: str, project: str, inputs: LiveHost) -> str:
     """The reason to distrust the main work tree's index, which a run in a linked one can write.
 
-    Git itself makes no entry with `..`, but follows one: `git status` there runs what the repository at
-    its end configures.
+    Git itself makes no entry with `..`, but follows one: `git status` there runs the programs that the
+    repository at its end configures.
     """
     tree, _, name = common.rpartition("/")
     for link in inputs.gitlinks(f"{common}/index") if name == ".git" else ():
@@ -117,13 +117,13 @@ def rules(facts: HostFacts, granted: Sequence[Sourced[str]], faults: Faults) -> 
 
     The repository has to be writable as a whole, since Git makes its locks beside the files that they lock
     (`packed-refs.lock`, for each ref that is deleted). Other work trees' directories stay closed, and so do
-    submodules; configuration, hooks and what leads elsewhere are protected names.
+    submodules; configuration, hooks and links to other places are protected names.
     """
     item = next((each for each in granted if each.value == "worktree"), None)
     if item is None:
         return
     if facts.git_worktree_fault:
-        faults.add(item.source, f"can't be granted: {facts.git_worktree_fault}")
+        faults.add(item.source, f"cannot be granted: {facts.git_worktree_fault}")
     if not facts.git_worktree:
         return
     directory, common = (canonical(path, facts) for path in facts.git_worktree)

@@ -93,7 +93,7 @@ def header_name(text: str) -> str:
     if not _HEADER.fullmatch(name):
         raise ValueError(f"{quoted(text)} is no name of a header, like x-api-key")
     if name in _FRAMING:
-        raise ValueError(f"{quoted(text)} can't hold a secret; use authorization or a header of the service")
+        raise ValueError(f"{quoted(text)} cannot hold a secret; use authorization or a header of the service")
     return name
 
 
@@ -128,5 +128,5 @@ def secret_source(text: str) -> str:
 
 
 def default_lifetime(kind: str) -> int:
-    """The seconds after which a secret is read again where the policy doesn't say."""
+    """The default number of seconds after which a secret is read again."""
     return FILE_LIFETIME if kind == "file" else LIFETIME

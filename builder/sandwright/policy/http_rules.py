@@ -109,8 +109,8 @@ def _codes(letter: str) -> str:
 OVERRIDING_QUERY = _overriding_query()
 """A query with a parameter by which frameworks take a request for one with another method.
 
-`_method`, `_HttpMethod`, the names of headers, and what PHP takes for them. Letters may be escaped; compare
-without case.
+`_method`, `_HttpMethod`, the names of headers, and the equivalent spellings in PHP. Letters may be escaped;
+compare without case.
 """
 
 
@@ -118,9 +118,9 @@ without case.
 class HttpRule:
     """Requests that are allowed: with one of `methods`, a path that a pattern matches, and exactly `query`.
 
-    None stands for all. A WebSocket needs a rule without methods, since what follows its first request is not
-    seen. `source` is the place of the rule in the policy. `tools` are those of an MCP server; such requests
-    are decided by their messages, too.
+    None stands for all. A WebSocket needs a rule without methods, because the data after its first request is
+    not inspected. `source` is the place of the rule in the policy. `tools` are those of an MCP server; such
+    requests are decided by their messages, too.
     """
 
     methods: frozenset[str] | None
@@ -154,7 +154,7 @@ class HttpRule:
         )
 
     def __str__(self) -> str:
-        """As a report says it: `GET /repos/**`, `tools search, fetch at /mcp`."""
+        """As shown in reports: `GET /repos/**`, `tools search, fetch at /mcp`."""
         if self.tools is not None:
             names = f"tools {', '.join(self.tools)}" if self.tools else "no tool"
             return f"{names} at {' '.join(self.paths or ()) or 'no path'}"
@@ -224,7 +224,7 @@ class HttpHost:
     def decide(self, method: str, target: str, call: str = "") -> HttpRule | HttpReason:
         """The rule that allows a request, or why it is refused. `target` is the path with its query.
 
-        `call` is what its message is: the method of MCP, and for `tools/call` the tool behind a space.
+        `call` identifies its message: the method of MCP, and for `tools/call` the tool behind a space.
         """
         path, _, query = target.partition("?")
         if not re.search(path_regex(slashes=self.slashes), path) or re.search(SEGMENTS, path):
@@ -254,7 +254,7 @@ def _decide_call(rules: Sequence[HttpRule], call: str) -> HttpRule | HttpReason:
 def pattern_regex(pattern: str) -> str:
     """The regular expression of a path's pattern: `*` is part of a segment, `**` any number of segments.
 
-    An escaped slash ends what `*` stands for, too.
+    An escaped slash ends the match of `*`, too.
     """
     whole = "".join(_pattern_parts(pattern))
     return f"^{whole}$"

@@ -3,8 +3,8 @@
 A program that can write the packages, the interpreter or a library that the next start of this program loads
 runs code outside the sandbox with all rights of the user. Directories of the installation that lie in
 something writable, such as an environment in the project, are recorded with the facts and become read-only
-inside. What the caller's environment adds (PYTHONPATH, LD_LIBRARY_PATH) is the project's own and can't be:
-nothing is started.
+inside. Directories that the caller's environment adds (PYTHONPATH, LD_LIBRARY_PATH) may belong to the project
+and cannot be made read-only: then nothing is started.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def _is_invoke() -> bool:
 
 
 def _executables() -> Iterator[str]:
-    """The interpreter, as it was started and without its environment; then all that is mapped (proc(5))."""
+    """The interpreter, as it was started and without its environment; then all mapped files (proc(5))."""
     yield sys.executable
     yield getattr(sys, "_base_executable", sys.executable)
     yield from _commands()

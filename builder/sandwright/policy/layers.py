@@ -1,6 +1,6 @@
 """Merges the layers of a policy field by field; later ones win: presets, managed policy, user, project, run.
 
-`FIELDS` says for each field which of four ways is meant:
+`FIELDS` gives each field one of four ways of merging:
 
 | way          | absent          | empty                | filled                                             |
 |--------------|-----------------|----------------------|----------------------------------------------------|
@@ -88,8 +88,8 @@ class MergedSettings:
     """The merged settings of layers, each value with its source.
 
     `values` has the fields with one value, `lists` the grants and restrictions, `entries` the mappings, where
-    None stands for a key taken away. A field that no layer names is in none of them. `given` tells where a
-    list of grants was given last.
+    None stands for a key taken away. A field that no layer names is in none of them. `given` holds the last
+    place of each list of grants.
     """
 
     values: Mapping[str, Sourced[Any]] = field(default_factory=dict)

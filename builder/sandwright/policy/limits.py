@@ -1,7 +1,7 @@
 """The limits that presets set: which of them a method keeps on a host, and the policy without the others.
 
-A limit that a policy lists is enforced or refused. A preset's limit is a default, so it is
-left out where nothing enforces it, and reports say so.
+A limit that a policy lists is enforced or refused. A preset's limit is a default, so it is left out if the
+method cannot enforce it, and reports show that.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sandwright.policy.declaration import Declaration
 from sandwright.policy.resolved import ResolvedPolicy
 
 CONTROLLERS = {"memory": "memory", "cpus": "cpu", "pids": "pids"}
-"""The limits of all processes together, and the kernel's name for what counts each (cgroups(7))."""
+"""The limits of all processes together, each with the name of its cgroup controller (cgroups(7))."""
 
 LOWERED = {"memory": "256MiB", "pids": "384"}
 """Limits that a proof exhausts in place of a preset's generous ones. gVisor has up to 250 threads."""

@@ -18,7 +18,7 @@ from sandwright.policy.rules import PathRule, PathRules
 
 @dataclass(frozen=True)
 class ReplaceableLink:
-    """A link that the sandbox can replace. `what` says which restriction leads through it, to `target`."""
+    """A link that the sandbox can replace. `what` is the restriction that leads through it, to `target`."""
 
     path: str
     what: str
@@ -78,8 +78,8 @@ def unreviewed_faults(
 ) -> None:
     """A fault for each grant through a link that a stranger may have chosen, where no sandbox can replace it.
 
-    `unreviewed` are canonical directories with content of others. What the project's own file grants through
-    a link there is approved with the target (`loosening`); nobody approves the other layers.
+    `unreviewed` are canonical directories with content of others. A grant of the project's own file through a
+    link there is approved with the target (`loosening`). Grants of other layers need no approval.
     """
     roots = tuple(unreviewed)
     for grant in grants:

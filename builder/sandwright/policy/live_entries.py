@@ -1,4 +1,4 @@
-"""The entries of this host's file system, each asked for when it is first looked up, and recorded."""
+"""The entries of this host's file system, each read at its first look-up, and recorded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def look_up(path: str, facts: HostFacts) -> None:
 
 
 class LiveEntries(AskedEntries):
-    """The entries of this host: each is asked for when it is first looked up, and recorded.
+    """The entries of this host: each is read at its first look-up, and recorded.
 
     A link whose directory stores its name otherwise (`stored_name`) leads to the stored name.
     """
@@ -81,7 +81,7 @@ class LiveEntries(AskedEntries):
         self.followed.clear()
 
     def recorded(self, facts: HostFacts) -> HostFacts:
-        """The facts with all that was looked up."""
+        """The facts with all entries that were looked up."""
         found = {path: entry for path, entry in self._found.items() if entry is not None}
         absent = sorted(path for path, entry in self._found.items() if entry is None)
         return replace(facts, entries=found, absent=tuple(absent))
@@ -108,7 +108,7 @@ def stored_name(name: str, names: Collection[str], key: Callable[[str], str]) ->
     """The spelling under which a directory stores a name that leads to one of its entries.
 
     APFS finds a file by other spellings than the stored one: another case, another of Unicode's normal forms.
-    The kernel reports the stored spelling, which is what rules are compared with, so another spelling is
+    The kernel reports the stored spelling, and rules are compared with that, so another spelling is
     recorded like a link to it. `key` gives equal text for spellings of one name.
     """
     if name in names:

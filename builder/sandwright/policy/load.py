@@ -43,9 +43,9 @@ _SECTIONS = ("filesystem", "network", "process", "environment", "credentials", "
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One document that says part of a policy.
+    """One document with a part of a policy.
 
-    `file` is where it was read from, None for what has no file of its own in the host's tree. `retired` warns
+    `file` is its path, None for a layer without a file on the host. `retired` warns
     of names of the last release, which `document` no longer has. `items` are those of its lists that were
     merged so far, by field, with their places.
     """
@@ -74,8 +74,8 @@ def layer(
 ) -> Layer:
     """Parse the text of a layer. `file` is its name for messages; `methods` are registered ones beside ours.
 
-    A text without content says nothing of anything. Raise DocumentError with all that is wrong, but for a
-    later version of the format, of which nothing else is known.
+    A text without content sets no field. Raise DocumentError with all faults; for a later version of the
+    format, the version is the only one.
     """
     return _decode_layer(parse_yaml(text, file=file), kind=kind, methods=methods)
 
@@ -95,7 +95,7 @@ def read_layer(
         absent = not is_there(Path(path))
         why = os.strerror(errno.ENOENT) if absent else error.strerror
         hint = "; `sandwright init` proposes one" if absent and Path(path).name == PROJECT_FILE else ""
-        raise UsageError(f"the {kind} policy {display_name} can't be read: {why}{hint}") from None
+        raise UsageError(f"cannot read the {kind} policy {display_name}: {why}{hint}") from None
     with quoting_no_link(path, display_name):
         found = layer(text, kind=kind, file=display_name, methods=methods)
     return replace(found, file=str(Path(path).absolute()))
@@ -191,9 +191,9 @@ def run_layer(
 ) -> Layer | None:
     """The layer of one run, from `field=value` settings such as `network.mode=none`; None without any.
 
-    A value is read as YAML: `filesystem.write=[$PROJECT, /data]`. `method` is what `SANDBOX_METHOD` says,
-    `reason` why nothing is enforced when that is `noop`. Raise UsageError for a setting without `=` or a
-    field set twice, DocumentError for what a policy can't say.
+    A value is read as YAML: `filesystem.write=[$PROJECT, /data]`. `method` is the value of `SANDBOX_METHOD`,
+    `reason` the reason to enforce nothing if that is `noop`. Raise UsageError for a setting without `=` or a
+    field set twice, DocumentError for an invalid field or value.
     """
     data: dict[str, Value] = {}
     for pair in settings:

@@ -56,7 +56,7 @@ class Loosening:
 def without_command_line(policy: MergedPolicy) -> MergedPolicy:
     """The policy of its files: the command line is the user's own word.
 
-    But for `extends`, which changes what the project's file means.
+    Except for `extends`, which changes the meaning of the project's file.
     """
     return MergedPolicy.unchecked(
         [layer for layer in policy.layers if layer.kind != "run" or layer.policy.extends is not None]
@@ -220,7 +220,7 @@ def _http_loosenings(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterat
     reaches = policy.network.mode == "none" or other.mode != "none"
     for host in policy.network.http:
         limit = other.opened(host.host, host.port) if reaches else None
-        # A tunnel to a host that the baseline opens is none, at whatever port.
+        # A tunnel to a host that the baseline opens is none, at any port.
         closed = not reaches or any(each.host == host.host for each in other.http)
         if (
             host.private
@@ -244,7 +244,7 @@ def _http_loosenings(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterat
 
 
 def _tool_loosenings(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loosening]:
-    """More tools of the command, where the baseline says that it is a server of MCP."""
+    """More tools of the command, if it is a server of MCP in the baseline."""
     limit = baseline.mcp_tools
     if limit is not None and policy.mcp_tools is None:
         yield Loosening("lets a client of MCP send any message: mcp")
@@ -359,7 +359,7 @@ def _accepted(policy: ResolvedPolicy, baseline: ResolvedPolicy) -> Iterator[Loos
 
 
 def shown_path(path: str, facts: HostFacts) -> str:
-    """A canonical path, from `$PROJECT` or `~` on where it lies there: other machines say the same."""
+    """A canonical path, relative to `$PROJECT` or `~` if possible, so it is the same on other machines."""
     places = (("$PROJECT", facts.project), ("~", facts.home))
     for name, place in places:
         root = canonical(place, facts)

@@ -77,7 +77,7 @@ class MergedPolicy:
         """Merge layers in the order of their ranks, regardless of the order of the argument.
 
         Warn once in a process of names of the last release (`RetiredNameWarning`). Raise DocumentError for
-        what contradicts between layers, and for attempts to loosen the floor.
+        contradictions between layers, and for attempts to loosen the floor.
         """
         ordered = tuple(sorted(layers, key=lambda layer: _ORDER.index(layer.kind)))
         _warn_of_retired(ordered)
@@ -131,7 +131,7 @@ class MergedPolicy:
     def check_facts(self, facts: HostFacts) -> None:
         """Raise DocumentError for each path that the policy names and facts were recorded without.
 
-        What facts don't hold counts as what isn't there, and so a grant or a restriction would go unsaid.
+        Paths that the facts do not contain count as missing, so a grant or a restriction would not be listed.
         """
         faults = Faults(secrets=secret_values(facts.environment))
         for path, source in self.named_paths(facts):

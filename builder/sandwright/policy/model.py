@@ -179,7 +179,7 @@ class FilesystemSection:
 
 @dataclass(frozen=True, kw_only=True)
 class McpSection:
-    """What a client may do at a server of MCP (Model Context Protocol)."""
+    """The requests that a client may send to a server of MCP (Model Context Protocol)."""
 
     tools: tuple[ToolPattern, ...]
     """Tools that may be called, and that lists of tools show: `search`, `repos_*`. Empty: none."""
@@ -360,7 +360,7 @@ class HttpCredentialSection:
     from_: SecretSource = field(metadata={"key": "from"})
     """The source of the secret on the host.
 
-    `env:NAME` is a variable, or what NAME_FILE or NAME_COMMAND names; `file:PATH` a file;
+    `env:NAME` is a variable, or the source that NAME_FILE or NAME_COMMAND names; `file:PATH` a file;
     `keyring:SERVICE/ACCOUNT` an entry of the desktop's keyring; `cmd:WORDS` the output of a command, without
     a shell.
     """
@@ -405,7 +405,7 @@ class CredentialsSection:
     `~/.ssh/id_ed25519.pub` is a public key; the ssh-agent of the host has the private one, or it is in the
     file of this name without `.pub` and has no passphrase. `SHA256:…` is a fingerprint of a key in the agent,
     `gpg:` with 40 digits that of a GnuPG key. **A program inside can have any commit or tag of the project
-    signed**, whoever its author is. Absent: inherited. Empty: none. Filled: these.
+    signed**, by any author. Absent: inherited. Empty: none. Filled: these.
     """
 
 
@@ -504,9 +504,9 @@ class PolicyFile:
     workspace: WorkspaceMode | None = None
     """Whether programs change the project (`live`) or a copy of it (`review`).
 
-    With `review`, each run continues in the same copy, `sandwright changes` lists what differs, and
-    `sandwright apply` takes changes into the project. Other writable paths stay live. Missing protected
-    names can be created in the copy; `apply` holds them back. Absent: inherited; built in is `live`.
+    With `review`, each run continues in the same copy, `sandwright changes` lists the changes, and
+    `sandwright apply` applies them to the project. Other writable paths stay live. Missing protected names
+    can be created in the copy; `apply` holds them back. Absent: inherited; built in is `live`.
     """
 
     filesystem: FilesystemSection | None = None

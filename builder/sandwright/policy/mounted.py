@@ -46,7 +46,7 @@ def alias_rules(
 ) -> Iterator[PathRule]:
     """The restrictions of rules at other paths of the same files (by mounts), if `before` allows those.
 
-    What a policy grants by that very path is decided by the grant, as below a denied directory.
+    A grant of exactly that path decides, as below a denied directory.
     """
     granted = {rule.path for rule in listed if rule.kind in ("read", "write")}
     for rule in rules:

@@ -110,7 +110,7 @@ def _podman_state(inputs: LiveHost) -> Iterator[str]:
 
 
 def _named_path(path: str, facts: HostFacts) -> str:
-    """A path of a variable as a rule has it. Behind a link, `..` is not where the text says."""
+    """A path from a variable, in the form of a rule. After a link, `..` is not the parent in the text."""
     return follow(path, facts)[0] if ".." in path.split("/") else os.path.normpath(f"/{path.lstrip('/')}")
 
 

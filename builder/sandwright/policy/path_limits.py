@@ -1,10 +1,10 @@
 """The managed policy's limits for files: nothing may be readable or writable that the floor does not let be.
 
-What the floor's lists mean as limits, each by itself: `read` given: nothing else may be read, but what a
-program needs to start and what the sandbox has for itself. `write` given: nothing else may be written.
-`deny`, `readonly` and `protect`: stay denied and read-only, whatever more specific path a later layer names.
-A list that is absent limits nothing; a writable path is readable, so a floor with `read` and without `write`
-limits both.
+The limits that each list of the floor sets. `read` given: nothing else may be read, except the files that a
+program needs to start and the sandbox's own directories. `write` given: nothing else may be written. `deny`,
+`readonly` and `protect`: stay denied and read-only, even if a later layer names a more specific path. A list
+that is absent limits nothing; a writable path is readable, so a floor with `read` and without `write` limits
+both.
 
 Between two paths at which either side has a rule nothing changes, so comparing both sides at those paths
 compares them everywhere.

@@ -114,7 +114,7 @@ class PathResolver:
             for text in self._everywhere(settings.items(name), kind):
                 rule = self.rule(text, kind)
                 if rule is not None and rule.path == "/" and rule.writable:
-                    self._faults.add(text.source, "the whole host can't be writable; name directories")
+                    self._faults.add(text.source, "the whole host cannot be writable; name directories")
                 elif rule is not None:
                     yield rule
 
@@ -127,7 +127,7 @@ class PathResolver:
                     yield Sourced(other, text.source)
 
     def engines(self) -> Iterator[PathRule]:
-        """The sockets of container engines, each denied, and where DOCKER_HOST says there is one more."""
+        """The sockets of container engines, and the one in DOCKER_HOST; each is denied."""
         paths = dict(SOCKETS)
         remote = self.facts.environment.get("DOCKER_HOST", "")
         if remote.startswith("unix:///"):
@@ -212,7 +212,7 @@ class PathResolver:
 def lost_writes(listed: Iterable[PathRule], private: Iterable[PathRule], faults: Faults) -> None:
     """Add a fault for each writable path that the sandbox replaces by a tmpfs.
 
-    `private` are the rules for what the sandbox has for itself. Devices keep nothing, here or there.
+    `private` are the rules for the sandbox's own directories. Devices keep no data, here or there.
     """
     private_paths = {each.path: each for each in private if each.private and each.path not in _DEVICES}
     for rule in listed:
@@ -225,7 +225,7 @@ def lost_writes(listed: Iterable[PathRule], private: Iterable[PathRule], faults:
 
 
 def without_private(rules: Sequence[PathRule], home: PathRule | None, facts: HostFacts) -> list[PathRule]:
-    """The rules without those that take something away from a private home: it shows nothing of the host."""
+    """The rules without those that take something away from a private home: it shows no file of the host."""
     if home is None:
         return [*rules]
     grants = PathRules(
@@ -285,11 +285,11 @@ def protections(
 ) -> tuple[Protection, ...]:
     """The protected names: below each writable path, and those of Git below each of its directories.
 
-    Not below what sandboxes keep: programs of the host look for nothing there.
+    Not below directories that sandboxes keep, because no program of the host uses these.
 
     Where names of Git's are protected, no repository can be made of the project itself either. An exception
-    lifts what layers below its own protect. What the floor protects, and the policy itself, it can't; asking
-    for that is a fault.
+    lifts the protections of lower layers. For the floor's protections, and for the policy itself, it is a
+    fault.
     """
     persistent = [follow(facts.variables[name], facts)[0] for name in ("STATE", "CACHE")]
     listed = (rule.path for rule in rules if rule.writable and rule.origin == "listed")

@@ -1,6 +1,6 @@
 """Canonical paths: every link resolved, as far as the facts know the host.
 
-What exists is followed; what doesn't exist yet keeps its name below the deepest ancestor that does. `..` in a
+Existing components are followed; missing ones keep their names below the deepest existing ancestor. `..` in a
 link goes where the kernel goes: up from the link's resolved place, not from its spelling.
 """
 
@@ -27,7 +27,7 @@ def canonical(path: str, facts: HostFacts) -> str:
 def follow(path: str, facts: HostFacts) -> Followed:
     """The canonical form of a path, and each link on the way. Raise ValueError when they form a loop.
 
-    A directory is followed once for all that is asked about in it.
+    A directory is followed once for all paths in it.
     """
     followed = facts.followed
     if path not in followed:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def quoted(text: str) -> str:
-    """A text in quotes, with escapes for what a terminal would not show, and not too long."""
+    """A text in quotes, shortened, with escapes for characters that a terminal would not show."""
     return repr(text) if len(text) <= 60 else repr(text[:57] + "...")
 
 

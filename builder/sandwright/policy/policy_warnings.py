@@ -23,7 +23,7 @@ def collect_warnings(
     """A line for each grant without effect, each about Git, and each restricted file with several names.
 
     A grant is void where another rule decides at its path, nothing is there, or the network's mode ignores
-    it. `inputs` keeps what was asked of the host. `mounts` is that of the method's declaration;
+    it. `inputs` records the questions to the host. `mounts` is that of the method's declaration;
     `image_root`: links of the host are not in the
     sandbox's root. Raise UsageError where the policy's own file,
     or Git's configuration, has several names, and where a mount would not cover a name in another case.
@@ -46,7 +46,7 @@ def collect_warnings(
 def _git_warnings(policy: ResolvedPolicy) -> Iterator[str]:
     facts, tree = policy.facts, policy.filesystem.tree
     if facts.git_worktree and not tree.changes_host(f"{facts.git_worktree[0]}/HEAD"):
-        yield f"Git can't commit here: {explain.worktree_grant(facts)}"
+        yield f"Git cannot commit here: {explain.worktree_grant(facts)}"
     for item in policy.settings.items("filesystem.git"):
         if item.value == "config":
             yield f"{item.source}: {CONFIG_DANGER}"
@@ -123,7 +123,7 @@ def _check_other_case(policy: ResolvedPolicy, inputs: LiveHost) -> None:
             if kind in _FOLDED_BY_KERNEL:
                 continue
             raise UsageError(
-                f"{rule.kind} {rule.written} can't be enforced: {folder}/{name} is also {folder}/{other} on "
+                f"cannot enforce {rule.kind} {rule.written}: {folder}/{name} is also {folder}/{other} on "
                 f"its file system ({kind or 'of unknown type'}), and a mount covers only one spelling: "
                 "use a directory on a file system that distinguishes both"
             )
@@ -154,7 +154,7 @@ def other_spellings(path: str) -> Iterator[tuple[str, str, str]]:
 def _are_listed(names: set[str], folder: str, inputs: LiveHost) -> bool:
     """Whether all are entries of a directory. One that is found and is none is another's second spelling.
 
-    Their inodes tell nothing: FUSE and CIFS can have a number for each spelling.
+    Their inode numbers do not help: FUSE and CIFS can have a number for each spelling.
     """
     return names <= {each.removesuffix("/") for each in inputs.ask("listing", folder or "/")}
 

@@ -38,7 +38,7 @@ SYSTEM = (
 settings name programs of the host, and whose images later sandboxes start from."""
 
 SCRATCH_REASON = "temporary directories of trials and proofs"
-_INSTALLATION = "what sandwright is loaded from"
+_INSTALLATION = "sandwright's installation"
 TRUSTED_REASON = "what programs of the host start or obey"
 
 
@@ -124,9 +124,9 @@ def _unheld_links(closed: Iterable[PathRule], grants: PathRules, declaration: De
     links = {link: rule for rule in closed for link in through_replaceable(rule.through, grants)}
     for link, rule in links.items() if support.level == "cannot" else ():
         yield (
-            f"{declaration.method} can't keep the link {link}, which leads to {rule.path} ({rule.why}), from "
-            f"being replaced: {support.reason}. Grant less, or put the directory itself there; accept_gaps "
-            "does not apply"
+            f"{declaration.method} cannot keep the link {link}, which leads to {rule.path} ({rule.why}), "
+            f"from being replaced: {support.reason}. Grant less, or put the directory itself there; "
+            "accept_gaps does not apply"
         )
 
 
@@ -147,7 +147,7 @@ def _open_path_message(rule: PathRule, grants: PathRules, method: str, reason: s
     through = f" with write {grant.written or grant.path} ({grant.source})" if grant else ""
     advice = ", or install sandwright elsewhere (pipx, uv tool)" if rule.why == _INSTALLATION else ""
     return (
-        f"{method} can't keep {rule.path} ({rule.why}) {what}{through}: {reason}. Grant less{advice}, or "
+        f"{method} cannot keep {rule.path} ({rule.why}) {what}{through}: {reason}. Grant less{advice}, or "
         "choose another method; accept_gaps does not apply"
     )
 

@@ -71,8 +71,8 @@ def resolve(
     So does the seccomp profile that it takes from a file. sandwright's own paths can't be granted. Nothing
     runs under settings that are `compared` with others.
 
-    Raise UsageError for a project that is a home or system directory, DocumentError for paths that can't be
-    what they say here, and for attempts to loosen the floor.
+    Raise UsageError for a project that is a home or system directory, DocumentError for paths that are
+    invalid on this host, and for attempts to loosen the floor.
     """
     _check_project(facts)
     faults = Faults(secrets=secret_values(facts.environment))
@@ -214,8 +214,8 @@ def _with_cloud(
 ) -> Iterator[PathRule]:
     """The rules, and those for the cloud tools' credentials.
 
-    With `cloud: readonly` they can be read, in place of the presets' denials; else they are denied, but for
-    what a policy lists by its very path.
+    With `cloud: readonly` they can be read, in place of the presets' denials; else they are denied, except
+    for paths that a policy lists exactly.
     """
     mode = settings.values.get("credentials.cloud")
     if mode is None or mode.value == "none":

@@ -22,7 +22,7 @@ from sandwright.policy.provenance import Faults, Sourced
 def resolve_http(settings: MergedSettings, faults: Faults) -> tuple[HttpHost, ...]:
     """The hosts of `network.http` in the order of their first rules.
 
-    Such a host is no tunnel, whatever other file lists it in `network.allow`; one file must not say both.
+    Such a host is no tunnel, even if another file lists it in `network.allow`. One file must not list both.
     """
     found: dict[tuple[str, int], list[Sourced[HttpRuleSection]]] = {}
     for item in settings.items("network.http"):
@@ -94,7 +94,7 @@ def resolve_credentials(
 ) -> tuple[HttpCredential, ...]:
     """The secrets of `credentials.http` for hosts with rules, each for a header of its own.
 
-    One whose host a higher layer has taken out of `network.http` is for nobody.
+    One whose host a higher layer has removed from `network.http` is unused.
     """
     found: list[HttpCredential] = []
     opened = {(each.host, each.port): each for each in hosts}

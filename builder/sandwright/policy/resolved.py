@@ -60,11 +60,11 @@ class Filesystem:
 
     @property
     def reads_all(self) -> bool:
-        """Whether the root of the host can be read, and so all that nothing denies."""
+        """Whether the root of the host is readable, and so every path that no rule denies."""
         return self.tree.allows("read", "/")
 
     def is_host_reopening(self, rule: PathRule) -> bool:
-        """Whether a preset that grants the whole host reopens what it denies of it: not in an image."""
+        """Whether a preset that grants the whole host reopens paths that it denies; not in an image."""
         return rule.kind == "read" and rule.source.layer.startswith("preset ") and self.reads_all
 
     def over_image(self, key: Callable[[str], str]) -> PathRules:
@@ -84,7 +84,7 @@ class Filesystem:
 
 @dataclass(frozen=True)
 class Network:
-    """The allowed connections. `unix_sockets` are canonical paths; `own_sockets` is what the policy says."""
+    """The allowed connections. `unix_sockets` are canonical paths; `own_sockets` is the policy's setting."""
 
     mode: NetworkMode
     allow: tuple[HostPattern, ...]
@@ -194,7 +194,7 @@ class ResolvedPolicy:
 
     `methods` are those to try in order: one, when the policy names its method. `reason` is why nothing is
     enforced, with noop. `mcp_tools` are patterns of tools, None where the command is no server of MCP.
-    `mapping` is `user.mapping`. `settings` holds what the layers say and where.
+    `mapping` is `user.mapping`. `settings` holds the values of the layers, each with its place.
     """
 
     methods: tuple[str, ...]
@@ -286,7 +286,7 @@ class ResolvedPolicy:
     def denies_image(self, path: str) -> bool:
         """Whether a denied canonical path is also denied in the root of an image.
 
-        What a preset denies is the host's, as is a home; root's is where images have theirs.
+        Paths that a preset denies are the host's, and so are homes; root's home is also one of images.
         """
         rules = self.filesystem.tree.deciding(path)
         if not rules or rules[0].kind != "deny" or rules[0].origin != "listed":

@@ -1,8 +1,8 @@
 """Rules for paths: those that the policy lists, and those that always hold. The deciding rule for a path.
 
-The most specific path wins; at the same path deny > readonly > write > read. Paths are canonical by then.
-Two kinds of rules come in besides: a *protected* name below a writable path takes writing away where writing
-is allowed, and what a program needs to *start* can be read where no other rule says anything.
+The most specific path wins; at the same path deny > readonly > write > read. Paths are canonical by then. Two
+kinds of rules come in besides: a *protected* name below a writable path takes writing away where writing is
+allowed, and the files that a program needs to *start* are readable if no other rule matches.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Action = Literal["read", "write"]
 class PathRule:
     """The access to a canonical path and everything below it.
 
-    `written` is how the policy spells it, `why` what built-in rules are for. `through` are the links on the
+    `written` is the policy's spelling, `why` the purpose of a built-in rule. `through` are the links on the
     way, each by its path: a program that can replace one of them moves the rule to another path. `private` is
     a path that only the sandbox has: the host's files there are neither visible nor changed.
     """

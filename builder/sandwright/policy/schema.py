@@ -10,6 +10,6 @@ from sandwright.policy.model import PolicyFile
 def policy_schema() -> Schema:
     """The JSON Schema of one layer of a policy.
 
-    Loading checks more: relations between fields, and what a host makes of them.
+    Loading checks more: relations between fields, and their meaning on a host.
     """
     return document_schema(PolicyFile, "sandwright policy")

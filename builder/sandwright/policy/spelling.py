@@ -6,8 +6,9 @@
     ~  or  ~/…                      $HOME, at the start only
     $$                              a dollar sign
 
-Any other `$` is an error, as is `..`: it means another place once a link is involved. There are no globs:
-what they match changes after the policy was checked, and no two methods mean the same by them.
+Any other `$` is an error, as is `..`: it means another place once a link is involved. There are no globs,
+because their matches can change after the check of the policy, and because their meaning differs between
+methods.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ class Variable:
 
 
 def checked_path(text: str) -> str:
-    """`text` when it is a path that a policy may name. Raise ValueError that says why it isn't.
+    """`text` when it is a path that a policy may name. Raise ValueError with the reason if it is not.
 
-    What depends on the host (values of variables, lengths after expansion) is checked by `expand_path`.
+    `expand_path` checks the parts that depend on the host (values of variables, lengths after expansion).
     """
     pieces = parse_spelling(text)
     first = pieces[0]
@@ -119,8 +120,8 @@ def substitute(text: str, values: Mapping[str, str]) -> str:
 def checked_text(text: str) -> str:
     """`text` when the variables in it are the host's own, as a value of the environment may use them.
 
-    Raise ValueError for any other `$`: a value that silently kept `$PROJCT`, or one that brought in what the
-    host's environment holds, would surprise.
+    Raise ValueError for any other `$`: a value that silently kept `$PROJCT`, or one with the content of the
+    host's environment, would surprise.
     """
     if "\0" in text:
         raise ValueError("holds a NUL character")

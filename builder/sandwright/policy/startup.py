@@ -1,6 +1,6 @@
 """Files that a program reads to start at all: its loader (ld.so), its libraries, a little configuration.
 
-These paths stay readable when a policy's `read` doesn't name them; what a policy denies stays denied.
+These paths stay readable if a policy's `read` does not name them; denied paths stay denied.
 """
 
 from __future__ import annotations

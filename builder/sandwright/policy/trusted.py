@@ -1,6 +1,6 @@
 """Files that programs of the host execute or obey: images and the engines' settings.
 
-A sandbox that writes there decides what a later sandbox is, or what Docker and Podman start.
+A sandbox that writes there controls later sandboxes, or the programs that Docker and Podman start.
 """
 
 from __future__ import annotations

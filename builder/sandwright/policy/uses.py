@@ -118,8 +118,8 @@ def absent_restrictions(policy: ResolvedPolicy) -> tuple[PathRule, ...]:
 def unprotected_names(policy: ResolvedPolicy) -> Iterator[tuple[str, PolicySource]]:
     """The protected paths that don't exist and that a program inside could create, with the source of each.
 
-    What counts is the directory in which a name would be made: `~/.claude` may be writable where `~` is not.
-    A repository's directories have placeholders, wherever they are.
+    The directory of the new name counts: `~/.claude` may be writable where `~` is not. A repository's
+    directories have placeholders in every place.
     """
     files, facts = policy.filesystem, policy.facts
     project = policy.canonical(facts.project)
@@ -198,7 +198,7 @@ def _acceptance_reason(policy: ResolvedPolicy, declaration: Declaration, gap: Ac
 
 
 def _unsupported_message(method: str, use: Use, support: Support) -> str:
-    return f"{method} can't enforce {use.feature} ({use.what}, {use.source}): {support.reason}"
+    return f"{method} cannot enforce {use.feature} ({use.what}, {use.source}): {support.reason}"
 
 
 def _suggest_alternatives(method: str) -> str:
@@ -296,7 +296,7 @@ def _credential_uses(policy: ResolvedPolicy) -> Iterator[Use]:
         for key, item in policy.settings.entries.get(name, {}).items():
             if item.value is not None:
                 yield Use(name, key, item.source)
-    if policy.credentials.signing:  # what shims use: a program on the host, and a way to it
+    if policy.credentials.signing:  # it needs the same as shims: a program on the host, and a way to it
         yield Use("credentials.shims", "signing", policy.source("credentials.signing"))
     for credential in policy.credentials.http[:1]:
         yield Use("credentials.http", f"http {credential.host}", credential.source)

@@ -75,7 +75,7 @@ def duration(text: str) -> int:
 
 
 def cpus(amount: float) -> float:
-    """A number of processors: more than 0, in thousandths, which is what engines and Kubernetes count in."""
+    """A number of processors: more than 0, in thousandths, the unit of engines and Kubernetes."""
     if not math.isfinite(amount) or not 0.001 <= amount <= 4096:
         raise ValueError("must be between 0.001 and 4096")
     if abs(amount * 1000 - round(amount * 1000)) > 1e-6:
@@ -84,7 +84,7 @@ def cpus(amount: float) -> float:
 
 
 def count(amount: int) -> int:
-    """A number of processes or open files: 1 to 2^31-1 (what rlimits and cgroups take)."""
+    """A number of processes or open files: 1 to 2^31-1 (the range of rlimits and cgroups)."""
     if not 1 <= amount < 1 << 31:
         raise ValueError("must be between 1 and 2147483647")
     return amount
@@ -101,7 +101,7 @@ def variable(name: str) -> str:
     """The name of an environment variable (POSIX, Base Definitions 8.1: letters, digits and underscores)."""
     if not _VARIABLE.fullmatch(name):
         raise ValueError(
-            f"{quoted(name)} can't be the name of a variable: letters, digits and _, no digit first"
+            f"{quoted(name)} cannot be the name of a variable: letters, digits and _, no digit first"
         )
     return name
 
@@ -137,7 +137,7 @@ def loads_code(name: str) -> bool:
 
 
 def secret_reference(text: str) -> str:
-    """The variable that `${NAME}` refers to. The message of a refusal does not repeat what was given."""
+    """The variable that `${NAME}` refers to. The message of a refusal does not repeat the given text."""
     found = _REFERENCE.fullmatch(text)
     if not found:
         raise ValueError(
@@ -150,7 +150,7 @@ def secret_reference(text: str) -> str:
 def program(name: str) -> str:
     """The name of a program that a shim stands for: no path, no leading `-` or `.`."""
     if not _PROGRAM.fullmatch(name) or len(name) > 64:
-        raise ValueError(f"{quoted(name)} can't be the name of a shim: letters, digits and ._+- only")
+        raise ValueError(f"{quoted(name)} cannot be the name of a shim: letters, digits and ._+- only")
     return name
 
 

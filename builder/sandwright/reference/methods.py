@@ -256,7 +256,7 @@ _PLANTED = ReservedState((Path("/planted/sessions"),), (Path("/planted/state"),)
 
 @functools.cache
 def _probes(method: str) -> tuple[Probe, ...]:
-    """The catalogue for a host that is written down here: nothing of this one is planted or listened to."""
+    """The catalogue for an invented host. No file is created and no port is opened on this machine."""
     fixture = Fixture(Path("/planted"), "word", "plain", Path("/hidden"), Path("/runtime"))
     mac = registry.properties(method).system == "darwin"
     home = "/Users/ada" if mac else "/home/ada"

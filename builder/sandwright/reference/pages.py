@@ -38,4 +38,4 @@ def write(pages: Mapping[Path, str]) -> None:
             path.parent.mkdir(exist_ok=True)
             write_atomically(path, text.encode())
         except OSError as error:
-            raise HostError(f"{path} can't be written: {error.strerror}") from error
+            raise HostError(f"cannot write {path}: {error.strerror}") from error

@@ -34,7 +34,7 @@ def pull_attachments(
 ) -> dict[str, Descriptor]:
     """Pull the attached documents of an image; return the documents by their name in a layout.
 
-    Raise ArchiveRefused when it is too much, and what pulling raises.
+    Raise ArchiveRefused if it is too large, and the exceptions of pulling.
     """
     found = {}
     for node in graph.nodes:

@@ -41,7 +41,7 @@ def tls_context(host: str, directories: tuple[Path, ...], *, authorities: bool) 
         for file, key in _client_pairs(found):
             context.load_cert_chain(str(file), str(key))
     except OSError as error:  # ssl.SSLError, too
-        raise UsageError(f"{file} can't be used: {error.strerror or error}") from error
+        raise UsageError(f"cannot use {file}: {error.strerror or error}") from error
     return context
 
 

@@ -204,10 +204,10 @@ class RegistryClient:
             return within(patience.reach, self._find_base)
         except TimeoutError:
             problem = f"no answer within {patience.reach:g} s"
-            raise Unreachable(f"registry {self.host}: it can't be reached: {problem}") from None
+            raise Unreachable(f"cannot reach registry {self.host}: {problem}") from None
         except ConnectionBroken as problem:
             kind = Unavailable if problem.kind in ("untrusted", "plain") else Unreachable
-            raise kind(f"registry {self.host}: it can't be reached: {problem}") from problem
+            raise kind(f"cannot reach registry {self.host}: {problem}") from problem
 
     def _find_base(self) -> str:
         """The base URL that answers. A port speaks one protocol; without one, try https first."""
@@ -234,7 +234,7 @@ class RegistryClient:
         answer = self.transport.send("GET", f"{base}v2/", headers={}, seconds=seconds)
         if answer.status == 400 and base.startswith(
             "http:"
-        ):  # what Go's and nginx' servers of TLS say to http
+        ):  # the answer of TLS servers of Go and nginx to plain HTTP
             answer.close()
             raise ConnectionBroken("it does not speak plain http", "plain")
         if answer.status == 401:

@@ -68,14 +68,15 @@ class Connections:
     def pieces(self, response: requests.Response, size: int, stall: float) -> Iterator[bytes]:
         """The body of an answer as it comes, in pieces of up to `size` bytes.
 
-        Cut off a server that takes too long with what frames it. `stall` is the time without a byte.
+        Disconnect a server that sends the framing of a chunked answer too slowly. `stall` is the
+        time without a byte.
         """
         raw: BaseHTTPResponse = response.raw
         end = self._sockets.get(raw) if getattr(raw, "chunked", False) else None
         with _time_bounded(end, stall * _PATIENCE) as bound:
             while True:
                 with bound.reading():
-                    # It returns what has arrived; `read` would wait for a whole chunk of a slow server.
+                    # It returns the received data; `read` would wait for a whole chunk of a slow server.
                     piece = raw.read1(size, decode_content=False)
                 if not piece:
                     return
@@ -136,7 +137,7 @@ def _shut_down(end: socket.socket | None) -> None:
 class _Session(requests.Session):
     """A session that follows no redirect, and so does not look where one leads.
 
-    `requests` does that for each, even when told not to follow: it reads the whole body first,
+    `requests` does that for each redirect, even with `allow_redirects=False`: it reads the whole body first,
     without a limit, decompresses it, and fails at malformed addresses.
     """
 

@@ -101,7 +101,7 @@ def _read_login_file(path: Path) -> Mapping[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise HostError(f"{path}: the logins there can't be read: {error.strerror}") from error
+        raise HostError(f"cannot read the logins in {path}: {error.strerror}") from error
     try:
         if len(raw) > LARGEST_FILE:
             raise ValueError("too long")
@@ -176,11 +176,11 @@ def _decode(entry: object, name: str, path: Path) -> Credential | None:
             colon = ""
         if not colon:
             raise HostError(
-                f"{path}: the login for {name} can't be read: 'auth' is not base64 of user:password"
+                f"{path}: cannot read the login for {name}: 'auth' is not base64 of user:password"
             )
         password = password.rstrip("\0")
     if not all(isinstance(each, str) for each in (user, password, token or "")):
-        raise HostError(f"{path}: the login for {name} can't be read: its values must be strings")
+        raise HostError(f"{path}: cannot read the login for {name}: its values must be strings")
     if token:
         return Credential(source, user, identity_token=token)
     return Credential(source, user, password) if user or password else None
@@ -188,7 +188,7 @@ def _decode(entry: object, name: str, path: Path) -> Credential | None:
 
 def _ask_helper(helper: object, host: str, path: Path) -> Credential | None:
     if not isinstance(helper, str) or not _HELPER.fullmatch(helper):
-        raise HostError(f"{path}: {helper!r:.60} can't be the name of a credential helper")
+        raise HostError(f"{path}: {helper!r:.60} cannot be the name of a credential helper")
     program = f"docker-credential-{helper}"
     process.which(program, hint=f"{path} names it as the helper that has the login for {host}")
     key = _HUB_KEY if host == HUB else host

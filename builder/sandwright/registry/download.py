@@ -18,7 +18,7 @@ from sandwright.registry.transport import ConnectionBroken, Response
 from sandwright.rootfs.descriptor import Descriptor, check_digest
 
 _ENOUGH = 1 << 20
-"""Bytes beyond all that came before, after which the count of failures starts again."""
+"""The number of new bytes after which the count of failures starts again."""
 
 _RANGE = re.compile(r"bytes ([0-9]{1,19})-([0-9]{1,19})/([0-9]{1,19}|\*)", re.ASCII)
 

@@ -55,7 +55,7 @@ class Cancelled(Exception):
 
 
 class WrongContent(IntegrityError):
-    """A registry gave other bytes than it was asked for: a digest or a size that is not the promised one."""
+    """A registry sent different bytes than requested: the digest or the size is wrong."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def printable(text: str, longest: int = LONGEST_TEXT) -> str:
 
 
 def other_length(headers: Mapping[str, str], size: int) -> str:
-    """The length that an answer says, for messages, where it is not `size`; else empty.
+    """The length in an answer's headers, for messages, if it is not `size`; else empty.
 
     It is a text: a server may promise more digits than Python takes for a number.
     """

@@ -69,7 +69,7 @@ def walk(
     """The graph below a document, without the manifests of platforms that are not `platforms`.
 
     Every document is verified and must be clearly one of its kind. `where` begins messages. Raise
-    ArchiveRefused, IntegrityError, and what `load` raises.
+    ArchiveRefused, IntegrityError, and the exceptions of `load`.
     """
     walker = _Walker(load, where, platforms)
     walker.visit(root, 0)

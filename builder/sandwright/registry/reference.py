@@ -89,7 +89,7 @@ def check_repository(repository: str, text: str = "") -> str:
     if not _REPOSITORY.fullmatch(repository):
         hint = "; repositories are written in lower case" if repository != repository.lower() else ""
         raise UsageError(
-            f"'{_shorten(text or repository)}': {_shorten(repository)!r} can't name a repository{hint}"
+            f"'{_shorten(text or repository)}': {_shorten(repository)!r} cannot name a repository{hint}"
         )
     return repository
 
@@ -97,7 +97,7 @@ def check_repository(repository: str, text: str = "") -> str:
 def check_tag(tag: str, text: str = "") -> str:
     """Return a valid tag; raise UsageError, quoting `text`, for any other."""
     if not _TAG.fullmatch(tag):
-        raise UsageError(f"'{_shorten(text or tag)}': {_shorten(tag)!r} can't be a tag")
+        raise UsageError(f"'{_shorten(text or tag)}': {_shorten(tag)!r} cannot be a tag")
     return tag
 
 
@@ -105,7 +105,7 @@ def split_host(host: str) -> tuple[str, int | None]:
     """The name or address of `host[:port]`, without brackets, and the port."""
     match = _HOST.fullmatch(host)
     if match is None:
-        raise UsageError(f"{_shorten(host)!r} can't be the host of a registry")
+        raise UsageError(f"{_shorten(host)!r} cannot be the host of a registry")
     port = int(match["port"]) if match["port"] else None
     return match["name"].strip("[]").lower(), port
 
@@ -118,7 +118,7 @@ def is_loopback(name: str) -> bool:
     try:
         address = ipaddress.ip_address(name)
     except ValueError:
-        try:  # what resolvers take for an address, too: 127.1, 2130706433, 0x7f.1 (inet_aton(3))
+        try:  # resolvers also read these as addresses: 127.1, 2130706433, 0x7f.1 (inet_aton(3))
             address = ipaddress.ip_address(socket.inet_aton(name))
         except (OSError, ValueError):
             return False
@@ -138,7 +138,7 @@ def _split(text: str) -> tuple[str, str]:
 def _check_host(host: str, text: str) -> None:
     match = _HOST.fullmatch(host)
     if match is None:
-        raise UsageError(f"'{_shorten(text)}': {_shorten(host)!r} can't be the host of a registry")
+        raise UsageError(f"'{_shorten(text)}': {_shorten(host)!r} cannot be the host of a registry")
     if match["port"] and not 0 < int(match["port"]) < 65536:
         raise UsageError(f"'{_shorten(text)}': {match['port']} is not a port")
     if match["name"].startswith("["):

@@ -227,7 +227,7 @@ def _media_type(answer: Response, operation: RegistryOperation) -> str:
 
 
 def _check_body(what: str, body: bytes, header: str, operation: RegistryOperation) -> str:
-    """Verify a document requested by `what`, whose digest the registry says is `said`; return its digest."""
+    """Verify a document requested by `what`, against the digest `said` of the registry; return its digest."""
     expected = what if is_digest(what) else header if is_digest(header) else ""
     algorithm = expected.partition(":")[0] or "sha256"
     found = f"{algorithm}:{hashlib.new(algorithm, body).hexdigest()}"

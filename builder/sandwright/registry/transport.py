@@ -153,7 +153,7 @@ class Response:
         return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
     def other_length(self, size: int) -> str:
-        """The length that the server says, for messages, where it is not `size`; else empty."""
+        """The length in the server's headers, for messages, if it is not `size`; else empty."""
         return other_length(self.headers, size)
 
     def chunks(self) -> Iterator[bytes]:
@@ -236,5 +236,5 @@ _NOBODY = (
 
 
 def _plain_reason(reason: str) -> str:
-    """A reason without the number of the error, and what the libraries wrap it in."""
+    """A reason without the number of the error, and without the texts that the libraries add."""
     return reason.rpartition("] ")[2].removesuffix(")")

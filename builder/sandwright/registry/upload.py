@@ -2,7 +2,7 @@
 
 Protocol: distribution-spec 1.1, "Pushing blobs". Registries differ. Some refuse chunks: the blob is sent as a
 whole. Some, or their front-ends, limit bodies of requests (413): chunks get shorter until they pass. Some
-lose an upload: it restarts. After a failure the registry is asked how much it has received.
+lose an upload: it restarts. After a failure the client queries the number of received bytes.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class Upload:
         return self._reached(answer, sent, otherwise=0)
 
     def _reached(self, answer: Response, sent: int, *, otherwise: int) -> int:
-        """The number of bytes that the registry has, from its `Range: 0-LAST`; of none it says 0-0."""
+        """The number of bytes that the registry has, from its `Range: 0-LAST`, which is 0-0 for none."""
         header = answer.headers.get("Range", "").strip()
         match = _RANGE.fullmatch(header)
         if match is None:

@@ -43,7 +43,7 @@ def attached_documents(
 ) -> tuple[list[AttachedDocument], int]:
     """The documents of these types that are attached to a manifest, and how many others are.
 
-    Those that are listed and gone, or not what the list says, count as others. Raise RegistryError, and
+    Listed ones that are missing, or that differ from the list, count as others. Raise RegistryError, and
     WrongContent for manifests with other bytes.
     """
     listed = referrers(repository, subject)
@@ -81,7 +81,7 @@ def fetch(repository: Repository, content: Descriptor, where: str, *, most: int 
 
     Raise WrongContent for other bytes, RegistryError.
 
-    Raise ArchiveRefused where what names the blob says another size: registries let anybody attach that.
+    Raise ArchiveRefused if the descriptor has another size: anyone can attach one in a registry.
     """
     if content.size > most:
         raise ArchiveRefused(f"{where}: has {content.size} bytes; at most {most} are read")

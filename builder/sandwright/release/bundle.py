@@ -1,8 +1,8 @@
 """Sigstore's bundle, version 0.3, around a DSSE envelope: how signed statements are stored. Pure.
 
 Formats: sigstore_bundle.proto of sigstore/protobuf-specs, as cosign 3 attaches it to images; DSSE's
-protocol.md and envelope.md, version 1. A bundle holds exactly one signature. What it says of its signer is a
-hint.
+protocol.md and envelope.md, version 1. A bundle holds exactly one signature. Its information about the signer
+is a hint.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Checks a published image, first its signature, with nothing but a public key: `verify-image`.
 
 The registry is not trusted. The signature names the image and its platforms; the signed provenance names by
-digest all that it was made of and all documents published with it; those must be there,
-have these digests, and agree with the contents of the image. No cache is used, so that a byte changed in the
-registry is found.
+digest all inputs of the image and all documents published with it. They must exist, have these digests, and
+agree with the contents of the image. No cache is used, so that a byte changed in the registry is found.
 """
 
 from __future__ import annotations
@@ -196,7 +195,7 @@ class _Check:
         return ", ".join(dict.fromkeys(each.name for found in self._found for each in found.contents))
 
     def sources(self) -> str:
-        """Definitions and lock are those that the provenance names, with all that the lock names."""
+        """Check that definitions and lock are those in the provenance, with all packages of the lock."""
         written, stored = [], ""
         for number, found in enumerate(self._found):
             raw, where = found.one(SOURCES_TYPE, self._root.digest, self._name)

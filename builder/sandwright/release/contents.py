@@ -44,7 +44,7 @@ class LayeredFile:
 class ImageContents:
     """The files of an image by path (relative, normalised), and the shape of its tree.
 
-    `tree.kept` has the content of the files that were asked for.
+    `tree.kept` has the content of the requested files.
     """
 
     files: dict[bytes, LayeredFile]
@@ -64,8 +64,8 @@ def read_contents(
 ) -> ImageContents:
     """Read all layers of an image, two at a time, each compared with its digest and diff_id.
 
-    `keep` picks the files with wanted content, by their path in a layer. Raise IntegrityError for
-    a layer that isn't what its digest says, ArchiveRefused for a member that can't be in one.
+    `keep` picks the files with wanted content, by their path in a layer. Raise IntegrityError for a layer
+    with a wrong digest, ArchiveRefused for an invalid member.
     """
     held = MemoryBudget()
 
@@ -77,7 +77,7 @@ def read_contents(
 
 
 EntryContent = tuple[Mapping[str, str], bytes | None]
-"""The digests of a file, and its content where that was asked for."""
+"""The digests of a file, and its content if requested."""
 
 
 def merge_layers(
@@ -147,7 +147,7 @@ class _Layered:
         }
 
     def apply(self, layer: LayerEntries[EntryContent], number: int) -> None:
-        """Put the next layer on. Raise ArchiveRefused for a member that can't be where it says."""
+        """Put the next layer on. Raise ArchiveRefused for a member with an invalid path."""
         try:
             self._layered.apply_whiteouts(layer.removed, layer.emptied)
             for entry, (digests, content) in layer.entries:

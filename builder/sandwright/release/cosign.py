@@ -3,7 +3,7 @@
 `sha256-DIGEST.sig` names a manifest whose layers are signed documents of "simple signing", each with its
 signature in an annotation (sigstore/cosign, specs/SIGNATURE_SPEC.md; containers/image,
 docs/containers-policy.json.5.md, sigstoreSigned). `sha256-DIGEST.att` has DSSE envelopes of statements as
-layers (specs/ATTESTATION_SPEC.md). What others have put there stays. A signature names the repository that it
+layers (specs/ATTESTATION_SPEC.md). Entries of others stay. A signature names the repository that it
 was made for, which Podman compares.
 """
 
@@ -134,7 +134,7 @@ def _signature_layer(media_type: str, content: bytes, annotations: dict[str, str
 
 
 def _empty_config(layers: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A configuration as that of an image, which cosign wants; it says nothing."""
+    """An image configuration without content, because cosign requires one."""
     digests = [layer["digest"] for layer in layers]
     rootfs = {"type": "layers", "diff_ids": digests}
     return {"architecture": "", "os": "", "config": {}, "history": [], "rootfs": rootfs}

@@ -47,8 +47,8 @@ def make_sboms(
 ) -> Sboms:
     """The SBOMs of a built image for all its platforms, kept in `directory`.
 
-    `lock` is that of its packages, None on a registry's base. Raise what reading the image and having its
-    packages raises, HostError when they can't be written.
+    `lock` is that of its packages, None on a registry's base. Raise the exceptions of reading the image and
+    of getting its packages, HostError if writing fails.
     """
     made = _made_from(existing, lock)
     cached = _read_stored(directory, made, existing)
@@ -99,7 +99,7 @@ def _debs(locked: Sequence[LockedPackage], supply: Fetcher, progress: Progress) 
 
 
 def _made_from(existing: ImageLayout, lock: Lock | None) -> str:
-    """A checksum of all that decides on the SBOMs."""
+    """A checksum of all inputs of the SBOMs."""
     packages = {
         platform: [each.sha256 for each in lock.everything(platform)] if lock else []
         for platform in existing.images

@@ -51,7 +51,7 @@ class Identity:
         try:
             policy = Policy(identity=self.subject, issuer=self.issuer)
             kind, payload = self.log.verify_dsse(Bundle.from_json(bundle), policy)
-        except Exception as error:  # whatever a stranger's certificate comes to
+        except Exception as error:  # any error of an untrusted certificate
             raise NotSigned(f"{where}: not signed by {self}: {_error_line(error)}") from error
         if kind != PAYLOAD_TYPE:
             raise NotSigned(f"{where}: its payload is no in-toto statement")
@@ -69,7 +69,7 @@ class KeylessSigner:
         """A bundle with a statement, signed and logged. Raise HostError when a service refuses."""
         try:
             signed = within(PATIENCE, lambda: self.signer.sign_dsse(Statement(payload)))
-        except Exception as error:  # whatever a service, or the way to it, comes to
+        except Exception as error:  # any error of the service or the connection
             raise _refused(error) from error
         bundle = signed.to_json().encode()
         self.verifier.opened(bundle, "sigstore")
@@ -85,9 +85,9 @@ def load_identity(subject: str, issuer: str, *, trust: str = "") -> Identity:
 
 
 def log_in(token: str = "", *, trust: str = "") -> KeylessSigner:
-    """The identity of a token in a file; without one, that which the environment has (in CI systems).
+    """The identity of a token in a file; without a file, that of the environment (in CI systems).
 
-    A certificate is asked for: raise HostError when that is refused, UsageError without a good token.
+    This requests a certificate: raise HostError if it is refused, UsageError without a valid token.
     """
     held = _identity_token(token)
     configuration = _trust_configuration(trust)
@@ -95,7 +95,7 @@ def log_in(token: str = "", *, trust: str = "") -> KeylessSigner:
     try:
         context = SigningContext.from_trust_config(configuration)
         return KeylessSigner(within(PATIENCE, lambda: Signer(held, context)), verifier)
-    except Exception as error:  # whatever a service, or the way to it, comes to
+    except Exception as error:  # any error of the service or the connection
         raise _refused(error) from error
 
 
@@ -123,14 +123,14 @@ def _trust_configuration(path: str) -> ClientTrustConfig:
     except ValueError as error:
         raise UsageError(f"{path}: not a trust configuration of Sigstore: {_error_line(error)}") from None
     except (Error, OSError) as error:  # TimeoutError is one
-        raise HostError(f"Sigstore's public trust configuration can't be had: {_error_line(error)}") from None
+        raise HostError(f"cannot get Sigstore's public trust configuration: {_error_line(error)}") from None
 
 
 def _read_file(path: str) -> bytes:
     try:
         return read_named(path, limit=_LARGEST)
     except OSError as error:
-        raise HostError(f"{path}: can't be read: {error.strerror}") from None
+        raise HostError(f"cannot read {path}: {error.strerror}") from None
 
 
 def _refused(error: Exception) -> HostError:

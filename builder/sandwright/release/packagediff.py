@@ -24,7 +24,7 @@ _VARIANT = ("arch", "repository_url")
 
 @dataclass(frozen=True, order=True)
 class PackageKey:
-    """A package whatever its version: type and name in its URL, and its architecture."""
+    """A package in any version: type and name in its URL, and its architecture."""
 
     name: str
     qualifiers: str = ""

@@ -1,7 +1,7 @@
 """The files of a package, one by one: read from the package once, then kept beside the downloads.
 
-A package never changes under its SHA-256, so what it holds is kept under that name: taking the compression
-off a package costs more than anything else that an SBOM needs.
+A package never changes under its SHA-256, so its list of files is cached under that name: decompressing
+packages is the slowest step of an SBOM.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _JOBS = 2
 class PackageFiles:
     """The files of a package: path (as in the package, relative) → SHA-256 in hex.
 
-    Of a symbolic link it is the SHA-256 of its target as written. `licence` is what its own copyright file
-    states, or for Alpine its control file. `control` has the `CONTROL_FIELDS` of its format, where they are
-    there.
+    Of a symbolic link it is the SHA-256 of its target as written. `licence` is the licence in its own
+    copyright file, or for Alpine in its control file. `control` has the `CONTROL_FIELDS` of its format, where
+    they are there.
     """
 
     files: Mapping[bytes, str]
@@ -48,7 +48,7 @@ def package_files(
 ) -> dict[str, PackageFiles]:
     """The files of each package, by the SHA-256 of the package. `paths` has the packages' locations.
 
-    Raise IntegrityError for a package that is not what the lock says.
+    Raise IntegrityError for a package that differs from the lock.
     """
 
     def files(package: LockedPackage) -> PackageFiles:

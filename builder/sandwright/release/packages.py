@@ -1,7 +1,7 @@
 """Packages in an image, and the files of the image that are theirs, unaltered.
 
-What an image says of itself is read from dpkg's database, from `status.d` as distroless images have it, or
-from apk's. Where there is a lock, the packages themselves go before that: their SHA-256 and every file's.
+The packages of an image are read from dpkg's database, from `status.d` as distroless images have it, or
+from apk's. If there is a lock, the package files take precedence: their SHA-256 and that of every file.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Package:
 
     `sha256` is that of the package itself, empty if unknown. `archive` is the address of the
     archive that it came from, empty for the distribution's. `needs` are packages of the image that it needs;
-    `complete` is whether the image has all that it needs.
+    `complete` is whether the image has all of these.
     """
 
     kind: lock.PackageFormat | Literal["pypi", "npm"]
@@ -106,7 +106,7 @@ def algorithms(locked: Sequence[lock.LockedPackage]) -> tuple[str, ...]:
 
 
 def distribution_of(tree: FileTree) -> tuple[str, str]:
-    """The distribution and its version, as os-release(5) says it; empty where it doesn't."""
+    """The distribution and its version from os-release(5); empty if missing."""
     raw = next((each for path in _RELEASES if (each := tree.content(path)) is not None), b"")
     fields = dict(line.partition("=")[::2] for line in raw.decode("utf-8", "replace").splitlines())
     return fields.get("ID", "").strip("\"'"), fields.get("VERSION_ID", "").strip("\"'")

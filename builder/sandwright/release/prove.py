@@ -42,7 +42,7 @@ def prove_image(
     """Prove a built image of this machine's platform with some methods of `METHODS`.
 
     `policy` is the text of a policy, absent `POLICY`. Raise UsageError for a method that doesn't run on an
-    image's root, and where the environment names another root; what verifying raises.
+    image's root, and if the environment names another root; raise the exceptions of verifying.
     """
     for method in methods:
         if method not in METHODS:

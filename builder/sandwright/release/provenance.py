@@ -1,8 +1,8 @@
 """The origin of an image, as SLSA's provenance, version 1: https://slsa.dev/spec/v1.0/provenance.
 
-It names by digest all that the image was made of (definitions, lock, packages, base), and all that is
-published with it (SBOMs, lock, evidence): who has the signed provenance has the whole of it. It holds no
-times: the same image, made of the same and seen the same, has the same provenance.
+It names by digest all inputs of the image (definitions, lock, packages, base), and all documents published
+with it (SBOMs, lock, evidence), so the signed provenance covers everything. It contains no times: the same
+image with the same inputs and evidence has the same provenance.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The order guarantees it: blobs and manifests by digest, documents, signed statements, reading all of it back,
 and then the tags. A publication that is interrupted leaves the tags as they were; the next one does the rest.
-What the registry has already is not sent and not signed again.
+Content that the registry already has is not sent and not signed again.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ CONTENT = "dev.sigstore.bundle.content"
 class PublishPlan:
     """The steps of a publication. `parts` are those of the image that the registry lacks.
 
-    `others` are signatures where other tools look for them, `packages` parts of the package store. `tags`
-    maps those that have to be moved to what they name now.
+    `others` are signatures where other tools look for them, `packages` parts of the package store. `tags` are
+    the tags to move, each with its current target.
     """
 
     release: Release

@@ -33,8 +33,8 @@ def rebuild(
 ) -> str:
     """Build an image in a directory below `scratch`; its digest: the published one, but for attestations.
 
-    `published` is a layout with what was published. With `platforms`, only those are made and compared. Raise
-    IntegrityError with the first difference, and what building raises.
+    `published` is a layout with the published image. With `platforms`, only those are made and compared.
+    Raise IntegrityError with the first difference, and the exceptions of building.
     """
     if absent := [each for each in platforms if each not in made.parameters.platforms]:
         made_for = ", ".join(made.parameters.platforms)

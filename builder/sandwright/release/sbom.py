@@ -36,8 +36,8 @@ class Inventory:
 
     `digest` is that of its manifest, `created` its time as its config says it. `files` are all of its files;
     `unowned` those that no package brought as they are. `system` is the distribution and its version.
-    `vendor` is who distributes the image, and `authors` are people who are responsible for it, by its labels;
-    empty without them.
+    `vendor` is the distributor of the image, and `authors` are the people responsible for it, from its
+    labels; empty without them.
     """
 
     name: str
@@ -84,7 +84,7 @@ def take_inventory(
 ) -> Inventory:
     """Read an image's contents. `locked` and `languages` are those of its lock, `debs` the files of packages.
 
-    Raise IntegrityError, ArchiveRefused for layers that are not what they should be, BuildError when image
+    Raise IntegrityError, ArchiveRefused for invalid layers, BuildError when image
     and lock disagree.
     """
     contents = read_contents(image, algorithms=algorithms(locked), keep=needs_content)

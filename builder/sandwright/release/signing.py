@@ -94,7 +94,7 @@ class SigningKey:
         """A signature of these very bytes. Raise HostError when the key service refuses."""
         try:
             return bytes.fromhex(self.signer.sign(content).signature)
-        except Exception as error:  # whatever the library of a key service raises
+        except Exception as error:  # any exception of the library of a key service
             message = f"{type(error).__name__}: {error}"
             raise HostError(f"{self.verifier.source}: it does not sign: {message}") from error
 
@@ -160,7 +160,7 @@ def _read_key(where: str) -> bytes:
         with open_named(where) as file:
             return file.read(_LARGEST_KEY)
     except OSError as error:
-        raise HostError(f"{where}: the key can't be read: {error.strerror}") from None
+        raise HostError(f"{where}: cannot read the key: {error.strerror}") from None
 
 
 def _parse_private_key(raw: bytes, where: str, environ: Mapping[str, str]) -> PrivateKeyTypes:
@@ -181,7 +181,7 @@ def _parse_private_key(raw: bytes, where: str, environ: Mapping[str, str]) -> Pr
         raise UsageError(f"{where}: the key is encrypted; its password belongs in {PASSWORD}") from None
     except ValueError as error:
         reason = f"the password in {PASSWORD} may be wrong: {error}" if encrypted else str(error)
-        raise UsageError(f"{where}: the private key can't be used: {reason}") from None
+        raise UsageError(f"{where}: cannot use the private key: {reason}") from None
 
 
 def _verifier(public: PublicKeyTypes, where: str) -> PublicKey:
@@ -224,6 +224,6 @@ def _from_service(where: str, public: str, now: datetime | None) -> SigningKey:
         raise UsageError(f"{where}: there is neither such a file nor such a kind of key; there is {schemes}")
     try:
         signer = Signer.from_priv_key_uri(where, verifier.key)
-    except Exception as error:  # whatever the library of a key service raises
-        raise HostError(f"{where}: the key can't be used: {type(error).__name__}: {error}") from error
+    except Exception as error:  # any exception of the library of a key service
+        raise HostError(f"{where}: cannot use the key: {type(error).__name__}: {error}") from error
     return SigningKey(signer, verifier)

@@ -110,7 +110,7 @@ def _check_source_path(path: object, where: str) -> str:
     parts = path.split("/") if isinstance(path, str) else []
     good = all(part not in ("", ".", "..") and "\0" not in part and len(part) <= _LONGEST for part in parts)
     if len(parts) < 2 or not good:
-        raise ArchiveRefused(f"{where}: {path!r} can't be the path of a source")
+        raise ArchiveRefused(f"{where}: {path!r} cannot be the path of a source")
     return "/".join(parts)
 
 
@@ -118,4 +118,4 @@ def _read_source(path: Path) -> bytes:
     try:
         return read_unlinked(path)
     except OSError as error:
-        raise HostError(f"{path}: can't be read: {error.strerror}") from error
+        raise HostError(f"cannot read {path}: {error.strerror}") from error

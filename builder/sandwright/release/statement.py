@@ -1,7 +1,7 @@
 """in-toto statements (attestations), version 1: a predicate about things named by their digests. Pure.
 
 Format: in-toto attestation framework, spec/v1/statement.md. Ours are canonical JSON, so that the same claim
-is the same bytes, and a second publication can tell that nothing is to be said anew.
+is the same bytes, and a second publication can skip it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sandwright.rootfs.descriptor import canonical, mapping, sequence, strings
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 SIGNATURE = "https://sigstore.dev/cosign/sign/v1"
-"""The predicate type by which cosign (since 3) says that an image is signed; the predicate is empty."""
+"""The predicate type of an image signature in cosign (since 3); the predicate is empty."""
 
 PROVENANCE = "https://slsa.dev/provenance/v1"
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"

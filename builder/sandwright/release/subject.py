@@ -160,9 +160,9 @@ def prepare(
 
     No statement of a `vex.yaml` may have expired on the day `today`, by default the current one.
 
-    Raise NotProved where evidence is missing, BuildError when the image is not what its definition and lock
-    make, IntegrityError when it isn't whole or a statement has expired, DocumentError for an invalid
-    `vex.yaml`, and what making its SBOMs raises.
+    Raise NotProved where evidence is missing, BuildError if the image differs from its definition and lock,
+    IntegrityError if it is incomplete or a statement has expired, DocumentError for an invalid `vex.yaml`,
+    and the exceptions of making its SBOMs.
     """
     existing = built_image(output, name)
     image = open_layout(existing.path)
@@ -245,7 +245,7 @@ def _byproduct(document: ReleaseDocument) -> dict[str, Any]:
 
 
 def _provenance(subject: _Subject, predicate: Mapping[str, Any]) -> ReleaseStatement:
-    """The statement on the image's origin, with all that belongs to it."""
+    """The statement on the image's origin, with its documents."""
     made = InTotoStatement(PROVENANCE, _named_subjects(subject), predicate)
     return ReleaseStatement("provenance", PROVENANCE, encode_statement(made), (subject.root,))
 

@@ -102,7 +102,7 @@ def load_vex(path: Path) -> Vex:
     try:
         raw = read_start(path, size=MAX_BYTES + 1)
     except OSError as error:
-        raise HostError(f"{path}: can't be read: {error.strerror}") from None
+        raise HostError(f"cannot read {path}: {error.strerror}") from None
     with quoting_no_link(path, str(path)):
         source = parse_yaml(raw, file=str(path))
         vex = decode(Vex, source)

@@ -97,7 +97,7 @@ class OsvDatabase:
                         )
                 except _MALFORMED as error:
                     where = f"{document['id']}: {package.name} {shorten_repr(version)}"
-                    raise ArchiveRefused(f"{where}: can't be compared: {error!r}") from None
+                    raise ArchiveRefused(f"{where}: cannot compare the version: {error!r}") from None
 
 
 def read_osv(directory: Path) -> OsvDatabase:
@@ -139,7 +139,7 @@ def _read_osv_document(path: Path) -> Mapping[str, Any]:
         if not isinstance(document["id"], str):
             raise TypeError("id is no text")
     except OSError as error:
-        raise HostError(f"{path}: can't be read: {error.strerror}") from None
+        raise HostError(f"cannot read {path}: {error.strerror}") from None
     except _MALFORMED as error:
         raise ArchiveRefused(f"{path}: not an OSV document: {error!r}") from None
     return dict(document)

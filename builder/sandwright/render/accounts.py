@@ -1,8 +1,8 @@
 """The account that a sandbox runs under, as the passwd(5) and group(5) files that lie over an image's.
 
-An engine runs a process as any number, but what `id`, `$HOME` and getpwuid(3) say comes from the image's
-files, which don't know the person who started it. Written outside and mounted read-only, they hold for a
-read-only root and for images without useradd, adduser or a shell.
+An engine runs a process with any user ID, but the results of `id`, `$HOME` and getpwuid(3) come from the
+image's files, which do not contain the user who started it. Written outside and mounted read-only, they hold
+for a read-only root and for images without useradd, adduser or a shell.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Account:
 
 
 def account_of(policy: ResolvedPolicy, uid: int, gid: int) -> Account:
-    """The user in a policy's sandbox with these numbers. UID 0 inside is `root`, whatever user it is outside.
+    """The user in a policy's sandbox with these numbers. UID 0 inside is `root`, for any user outside.
 
     The home is where the policy's `~` lies, so that paths mean the same inside and outside.
     """
@@ -84,7 +84,7 @@ def _check_account(account: Account) -> None:
         if not 0 <= number <= MOST:
             raise RenderError(f"{kind} {number} is no number of an account")
     if not account.home.startswith("/") or re.search(r"[\x00-\x1f\x7f:]", account.home):
-        raise RenderError(f"the home directory {account.home!r} can't stand in a passwd file")
+        raise RenderError(f"the home directory {account.home!r} cannot stand in a passwd file")
 
 
 def _passwd_line(name: str, uid: int, gid: int, home: str, shell: str) -> str:

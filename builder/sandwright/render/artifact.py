@@ -13,7 +13,7 @@ class Artifact:
     """One rendered file.
 
     `name` is its path below the directory of its method, with `/` between parts: `launch`, `seccomp.bpf`.
-    `purpose` says in one line what it is for. An `executable` one gets mode 0755, others 0644.
+    `purpose` is one line for the user. An `executable` one gets mode 0755, others 0644.
     """
 
     name: str

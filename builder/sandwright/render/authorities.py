@@ -49,7 +49,7 @@ ALL_NAMES = (
 def authority_environment(policy: ResolvedPolicy) -> dict[str, str]:
     """The variables where the root is the host's: its own bundle, as far as that is seen.
 
-    What the policy sets or passes on stays as it is.
+    Variables that the policy sets or passes on stay unchanged.
     """
     if not _needs_host_authorities(policy):
         return {}

@@ -90,7 +90,7 @@ def guest_filter(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> bytes
 def kernel_filter(policy: ResolvedPolicy) -> bytes:
     """The filter of the process that is such a kernel: it traces, and makes no connections.
 
-    What a policy's own profile lets be made on the host, the kernel makes: set-user-id files under `build`.
+    It creates all files that the policy's own profile allows, such as set-user-ID files under `build`.
     """
     name = "kernel-of-vm" if policy.process.seccomp in ("strict", "default") else "build"
     return _compile_shipped(name, "none", architecture(policy), ())
@@ -156,9 +156,8 @@ def from_file(policy: ResolvedPolicy, *, caps: Collection[str] = ()) -> SeccompP
     """The profile of the file that `process.seccomp` names, as it holds on the policy's host for `caps`.
 
     None when it names a shipped profile. The file lists the allowed calls; nothing is added to it. `flags`
-    and the listener of SCMP_ACT_NOTIFY are not taken over. Raise DocumentError with what is wrong in the
-    file, RenderError when it could not be read on the host. See `with_newer_calls` for calls newer than the
-    file.
+    and the listener of SCMP_ACT_NOTIFY are not taken over. Raise DocumentError with the faults of the file,
+    RenderError when it could not be read on the host. See `with_newer_calls` for calls newer than the file.
     """
     key = _file_key(policy, caps)
     return None if key is None else _profile_for(*key)
@@ -182,7 +181,7 @@ def _file_key(policy: ResolvedPolicy, caps: Collection[str]) -> _FileKey | None:
     if text is None:
         source = policy.source("process.seccomp")
         raise RenderError(
-            f"{source}: process.seccomp: {file} is not on the host, can't be read there, or is no profile: "
+            f"{source}: process.seccomp: {file} is not on the host, cannot be read there, or is no profile: "
             "more than 1 MiB, or no plain file"
         )
     kernel = kernel_version(policy.facts.kernel)

@@ -2,7 +2,7 @@
 
 Each host of `network.http` has a socket of its own, to which the relay leads the tunnels that the sandbox
 asks for; the way out is the relay again. haproxy has no name to look up and no address to choose. Its own
-parser refuses most of what has two readings (conflicting lengths and hosts); the rules compare what is left.
+parser refuses most ambiguous requests (conflicting lengths and hosts); the rules compare the remaining ones.
 Secrets are in none of its files: they come through its control socket.
 
 Facts about haproxy are from its configuration manual (2.6), and were tried with 2.6.12.
@@ -73,7 +73,7 @@ class _Rule:
 class _Host:
     """A host as the template needs it. `places` is where the policy has its rules.
 
-    `inner` is the number of the socket to which the filter of messages sends what passes; 0 without one.
+    `inner` is the number of the socket to which the message filter sends allowed requests; 0 without one.
     """
 
     index: int
@@ -92,14 +92,14 @@ class _Host:
 def quote_haproxy(word: object) -> Quoted:
     """A word of haproxy's configuration. Raise RenderError for an ambiguous one."""
     if not isinstance(word, str) or not _WORD.fullmatch(word):
-        raise RenderError(f"{word!r} can't be a word of haproxy's configuration")
+        raise RenderError(f"{word!r} cannot be a word of haproxy's configuration")
     return Quoted(word)
 
 
 def quote_pattern(pattern: object) -> Quoted:
     """A regular expression in single quotes, in which nothing else has a meaning."""
     if not isinstance(pattern, str) or not pattern.isascii() or not pattern.isprintable() or "'" in pattern:
-        raise RenderError(f"{pattern!r} can't be a regular expression of haproxy's")
+        raise RenderError(f"{pattern!r} cannot be a regular expression of haproxy's")
     return Quoted(f"'{pattern}'")
 
 

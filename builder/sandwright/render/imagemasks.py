@@ -37,6 +37,6 @@ def check_image_masks(plan: MountPlan, method: str, *, accounts: bool) -> None:
         inside = next((each for each in files if mount.of_image and is_inside(each, mount.target)), "")
         if inside and mount.rule is not None:
             raise RenderError(
-                f"{mount.rule.source}: {method} can't deny {mount.rule.written}: it mounts its own {inside}; "
-                "take podman or oci, which can, or leave the rule out"
+                f"{mount.rule.source}: {method} cannot deny {mount.rule.written}: it mounts its own "
+                f"{inside}; take podman or oci, which can, or leave the rule out"
             )

@@ -45,9 +45,9 @@ class Mount:
     directory, or for other kinds an empty file, that hides the host's. `dev`, `proc`: the sandbox's own.
     `symlink`: a link whose text is `source`. `entry` is the kind of the target on the host. A `pin` shows the
     same directory as without it. `replaced`: programs on the host replace the file by renames in normal work,
-    so the watch binds the new one again instead of ending the run. `of_image`: the mask hides what an image
-    has there, if it has anything; then `entry` is what the host has, a file where it has nothing. `rule` is
-    what asked for it, None for the base.
+    so the watch binds the new one again instead of ending the run. `of_image`: the mask hides a file or
+    directory of the image, if it exists; then `entry` is the kind on the host, a file if it is missing there.
+    `rule` is the rule behind the mount, None for the base.
     """
 
     target: str
@@ -83,9 +83,9 @@ def mount_plan(
 ) -> MountPlan:
     """Plan the mounts that enforce a policy on a root. Takes time in proportion to the number of rules.
 
-    With `user_namespace`, who mounts has no capabilities over files of other users, not even as root. With
-    `supervised`, a launcher's supervisor creates names where the policy restricts missing ones. Raise
-    RenderError for a policy that grants what every sandbox hides of /proc and /sys.
+    With `user_namespace`, the mounting process has no capabilities over files of other users, not even as
+    root. With `supervised`, a launcher's supervisor creates names where the policy restricts missing ones.
+    Raise RenderError for a policy that grants a path in /proc or /sys that every sandbox hides.
     """
     _check_grants(policy)
     planning = _Planning(policy, root)
@@ -217,7 +217,7 @@ class _Planning:
         return self._root == "image" and self._policy.filesystem.is_host_reopening(rule)
 
     def _is_empty_inside(self, path: str) -> bool:
-        """Whether nothing of the host is seen at a path, as in the private temporary directory."""
+        """Whether a path shows no file of the host, as in the private temporary directory."""
         return self._state_at(path) == "own" and path.split("/")[1] not in ("dev", "proc")
 
     def hide(self) -> None:
@@ -343,7 +343,7 @@ def _check_grants(policy: ResolvedPolicy) -> None:
         for path, reason in hidden_paths().items() if rule.origin == "listed" and rule.kind != "deny" else ():
             if is_inside(rule.path, path):
                 raise RenderError(
-                    f"{rule.source}: {rule.written} can't be granted: every sandbox hides {path} ({reason})"
+                    f"{rule.source}: cannot grant {rule.written}: every sandbox hides {path} ({reason})"
                 )
 
 

@@ -71,10 +71,10 @@ class ProxyPlace:
     `cache_log` are files that it writes, `errors` is the directory of the pages: absolute paths of letters,
     digits and `._+-`. `word` is a secret address, which the relay gives as the source of connections (PROXY
     protocol), `opener` that of the proxy that reads requests, without which hosts of `network.http` are not
-    reached; without `word`, `clients` are answered as they are, or what `clients_file` says with `acl
-    sw_clients src …` but `acl sw_gateway src …`. `own_addresses` are the addresses of the machine itself,
-    None where each start brings them. `hosts_file` and `nameservers` are squid's usual ones when absent and
-    empty. `icmp`: this squid was built with its pinger, to be kept off.
+    reached; without `word`, `clients` are answered directly, or those in `clients_file` (`acl sw_clients src
+    …`) except `acl sw_gateway src …`. `own_addresses` are the addresses of the machine itself, None where
+    each start brings them. `hosts_file` and `nameservers` are squid's usual ones when absent and empty.
+    `icmp`: this squid was built with its pinger, to be kept off.
     """
 
     log: str
@@ -114,7 +114,7 @@ class _Group:
 def quote_squid(word: object) -> Quoted:
     """A word of squid's configuration. Raise RenderError for an ambiguous one."""
     if not isinstance(word, str) or not WORD.fullmatch(word):
-        raise RenderError(f"{word!r} can't be a word of squid's configuration")
+        raise RenderError(f"{word!r} cannot be a word of squid's configuration")
     return Quoted(word)
 
 

@@ -1,7 +1,7 @@
 """The environment by which programs find the proxy: each has its own way, and some have none but their own.
 
-It is a convenience, never the wall: a program that ignores it finds no route. What a program reads is from
-its documentation, named beside each variable. Tools that read the usual variables and need nothing more:
+It is a convenience, not a protection: a program that ignores it finds no route. The source for each variable
+is the program's documentation, named beside it. Tools that read the usual variables and need nothing more:
 curl, wget, git over HTTPS (libcurl), pip and requests, apt (apt-transport-http(1)), cargo, Go (net/http,
 ProxyFromEnvironment), Ruby, .NET (HttpClient.DefaultProxy), gRPC, Deno and Bun.
 """

@@ -1,4 +1,4 @@
-"""Renders a policy for a method: refuses what the method cannot enforce, then makes its artifacts."""
+"""Renders a policy for a method: refuses unsupported features, then creates the artifacts."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ def _check_names(method: str, artifacts: tuple[Artifact, ...]) -> None:
     for artifact in artifacts:
         name = artifact.name
         if name in seen or not all(name.split("/")) or {".", ".."} & set(name.split("/")):
-            raise RenderError(f"{method} gives an artifact a name that it can't have: {name!r}")
+            raise RenderError(f"{method} gives an artifact a name that it cannot have: {name!r}")
         seen.add(name)

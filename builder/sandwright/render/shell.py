@@ -1,6 +1,6 @@
 """Puts plain shell scripts beside a file of variables, so that a linter reads the code that runs.
 
-A script reads `variables.sh` when that has the digest which the script says. Each value there is one quoted
+A script reads `variables.sh` if that has the digest in the script. Each value there is one quoted
 word, or a function that calls its arguments with a list.
 """
 

@@ -25,7 +25,7 @@ from sandwright.resources import Room, data_path
 from sandwright.visible import visible
 
 
-def render_template(room: Room, name: str, /, **values: Any) -> str:  # noqa: ANN401 - whatever it names
+def render_template(room: Room, name: str, /, **values: Any) -> str:  # noqa: ANN401 - any value
     """Render a shipped template. `name` is its path in the room: `base.sb.j2`.
 
     Raise RenderError when it uses a name that isn't given, or a value without quoting it.
@@ -39,8 +39,8 @@ def render_template(room: Room, name: str, /, **values: Any) -> str:  # noqa: AN
 def render_page(folder: Path, name: str, /, **values: Any) -> str:  # noqa: ANN401 - likewise
     """Render a template of HTML in one of our own directories.
 
-    Every value is escaped, and what a browser would obey or hide in it is shown as `visible` shows it; text
-    of ours that is markup already comes as `Markup`. Raise RenderError for a name that isn't given.
+    Every value is escaped, and `visible` escapes characters that a browser would interpret or hide. Our own
+    markup is passed as `Markup`. Raise RenderError for a name that isn't given.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
@@ -110,7 +110,7 @@ _FORM = 1
 
 @functools.cache
 def _jinja_environment(room: Room) -> jinja2.Environment:
-    environment = jinja2.Environment(  # noqa: S701 - no HTML here; `finalize` refuses what no filter quoted
+    environment = jinja2.Environment(  # noqa: S701 - no HTML here; `finalize` refuses unquoted values
         loader=jinja2.FileSystemLoader(data_path(room)),
         undefined=jinja2.StrictUndefined,
         finalize=_finalize,

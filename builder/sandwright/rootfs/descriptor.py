@@ -187,7 +187,7 @@ def check_document(document: Mapping[str, Any], media_type: str, where: str) -> 
     """Refuse a document that does not clearly match the media type of its descriptor (CVE-2021-41190).
 
     Its own mediaType may be absent (image-spec before 1.1 left it out, and umoci still does) but not
-    different. It must not hold fields of both a manifest and an index, in whatever case: Go's decoder
+    different. It must not hold fields of both a manifest and an index, in upper or lower case: Go's decoder
     ignores case.
     """
     stated = document.get("mediaType")

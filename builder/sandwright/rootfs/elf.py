@@ -1,8 +1,8 @@
 """Reads the loading data of an ELF file: interpreter, needed libraries, search paths, imports.
 
-Written for files of strangers: every offset and count is bounded before it is used, nothing is read that
-is not asked for, and a file that breaks the format is a `Malformed`, never a crash or a long wait. Names
-of fields are those of the gABI (chapters 4 and 5); tags of GNU are those of glibc's <elf.h>.
+Written for untrusted files: every offset and count is bounded before it is used, only requested parts are
+read, and a file that breaks the format is a `Malformed`, never a crash or a long wait. Names of fields are
+those of the gABI (chapters 4 and 5); tags of GNU are those of glibc's <elf.h>.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Malformed(ValueError):
 
 @dataclass(frozen=True)
 class Dlopen:
-    """Libraries that a file says it may load at run time: any of `sonames`, with the note's `priority`."""
+    """Libraries that a file may load at run time: any of `sonames`, with the note's `priority`."""
 
     sonames: tuple[str, ...]
     priority: str

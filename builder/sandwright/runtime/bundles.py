@@ -84,7 +84,7 @@ def read_config(bundle: Path) -> Config:
 
 
 def set_user(bundle: Path, user: ExecUser) -> None:
-    """Have a bundle run as a user of its image. One made without root says root, all that runc can give."""
+    """Have a bundle run as a user of its image. A rootless one has root, as runc provides no other."""
     config = read_config(bundle)
     config["process"]["user"] = {"uid": user.uid, "gid": user.gid}
     if user.groups:

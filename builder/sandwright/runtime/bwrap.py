@@ -103,8 +103,8 @@ class _BwrapSession:
 def bwrap_words(config: Mapping[str, Any]) -> list[str]:
     """The arguments for the settings of a runtime configuration; `root.path` in it is absolute.
 
-    What bubblewrap can't do is left out: sysfs, cgroup mounts and device nodes (it brings its own /dev),
-    resource limits, and capabilities, of which it keeps none.
+    Settings that bubblewrap does not support are left out: sysfs, cgroup mounts and device nodes (it brings
+    its own /dev), resource limits, and capabilities, of which it keeps none.
     """
     run, root = config["process"], config["root"]
     bwrap = BwrapArguments().unshare("all", "user").supervise().drop_capabilities()

@@ -41,7 +41,7 @@ class RunAs:
     The container runs `entrypoint`, which is the image's, with the start's `argv` as arguments. `mounts` are
     directories and files of the host by their path inside, writable for those in `writable`. `capabilities`
     are those of a bundle; engines give root their default set. The root file system may be written unless
-    `read_only`, and nothing that is written to it stays.
+    `read_only`, and its changes are discarded.
     """
 
     user: tuple[int, int]
@@ -57,7 +57,7 @@ class RunAs:
 class Start:
     """One start of a subject. `argv` replaces the image's own command; None leaves that.
 
-    `environment` is what the runtime itself is started with. `limit` is in seconds.
+    `environment` is the environment of the runtime itself. `limit` is in seconds.
     """
 
     subject: StartableImage
@@ -82,7 +82,7 @@ class Variant:
         """The reason why no process can be this user of an image in this variant; empty without one."""
         if not self.only_root or uid == 0:
             return ""
-        return f"started {self.note} it can't be the image's user, {uid}"
+        return f"started {self.note} it cannot be the image's user, {uid}"
 
 
 class Session(Protocol):

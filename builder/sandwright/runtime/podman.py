@@ -1,6 +1,6 @@
 """Podman, with a separate store, state directory and configuration.
 
-Nothing of it is seen by the user's own Podman, and all of it goes at the end. The configuration lowers the
+The user's own Podman does not see it, and it is removed completely at the end. The configuration lowers the
 default limits: to ask for high ones needs CAP_SYS_RESOURCE, which containers and CI machines often lack.
 """
 

@@ -19,7 +19,7 @@ must be EROFS. gVisor checks permissions first and would answer EACCES elsewhere
 """
 
 USER = 65532
-"""The user of the image, where users can be chosen: some hosts deny to others what they allow to root."""
+"""The user of the image, where users can be chosen: some hosts deny other users calls that root may make."""
 
 _OPEN = "open"
 _DIRECTORIES = ("dev", "proc", "sys", "tmp", "etc", "run", _OPEN)

@@ -29,9 +29,9 @@ RECORDS = "scratch"
 def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
     """A temporary directory that sandboxes see. It is removed at the end, with the mounts in it.
 
-    It is made in `parent`, absent in `user_dirs.visible_scratch`. What the host executes or obeys is in its
-    `hidden_directory`. A record says which it is. Its owner holds a lock on that, which the kernel releases
-    however the owner ends. Raise HostError when it can't be made or removed.
+    It is made in `parent`, absent in `user_dirs.visible_scratch`. Files that the host executes or obeys are
+    in its `hidden_directory`. A record names the directory. Its owner holds a lock on the record, which the
+    kernel releases however the owner ends. Raise HostError when it can't be made or removed.
     """
     directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent or user_dirs.visible_scratch()))
     record = _scratch_records() / directory.name
@@ -48,13 +48,14 @@ def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
         if not remaining:
             forget(directory)
     if remaining:
-        raise HostError(f"{remaining[0]} can't be removed")
+        raise HostError(f"cannot remove {remaining[0]}")
 
 
 def hidden_directory(scratch: Path, *names: str) -> Path:
     """A directory that no sandbox sees and that goes with a scratch directory; made if it is not there.
 
-    It is for launchers, bundles, stores of engines and settings: what programs of the host execute or obey.
+    It is for launchers, bundles, stores of engines and settings: files that programs of the host execute or
+    obey.
     """
     made = Path(user_dirs.private(str(_hidden(scratch))))
     for name in names:
@@ -146,7 +147,7 @@ def _stale(record: Path) -> Path | None:
         directory = Path(os.fsdecode(content.split(b" ", 2)[2]))
         status = directory.lstat()
     except FileNotFoundError:
-        forget(Path(record.name))  # the directory is gone, so what belongs to it goes too
+        forget(Path(record.name))  # the directory is gone, so its record goes too
         return None
     except (OSError, IndexError):
         return None

@@ -17,7 +17,7 @@ from sandwright.watchdog import end_all
 def sweep(host: MachineFacts, progress: Progress) -> None:
     """Remove everything that killed runs of this user left in the temporary directory, and report it.
 
-    What can't be removed is reported, and stays.
+    Failures to remove a file are reported.
     """
     for directory in stale_directories():
         try:

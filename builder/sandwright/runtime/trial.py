@@ -1,6 +1,6 @@
 """Starts the probe in a sandbox to see whether the sandbox works: it must allow one thing, and deny another.
 
-What it allows is the control: a sandbox that allows nothing has not shown that it denies anything. Asking a
+The allowed access is the control: a sandbox that allows nothing does not prove a denial. Asking a
 program for its version proves nothing, and some programs hang, so every preflight is such a start.
 """
 

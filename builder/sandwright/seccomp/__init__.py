@@ -1,8 +1,8 @@
 """Seccomp profiles: parses, decides, adapts, writes and compiles them.
 
 `load_profile_json` parses a profile; `profile` gives a shipped one, and its `expand` the same kind of object.
-`oci_json`, `gvisor_json` and `compile_profile` make artifacts of it. `resolve` says what an engine makes of
-it on one machine, and `decide` answers about that. The linter is in `lint`, the question of the command line
+`oci_json`, `gvisor_json` and `compile_profile` make artifacts of it. `resolve` computes an engine's filter
+for one machine, and `decide` evaluates that filter. The linter is in `lint`, the question of the command line
 in `command`. `sandwright.evaluate.bpf` checks compiled programs independently.
 """
 

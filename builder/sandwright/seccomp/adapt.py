@@ -74,8 +74,8 @@ def own_unix(profile: SeccompProfile) -> SeccompProfile:
     """The profile for a sandbox whose connections the launcher makes: Unix sockets, except datagram sockets.
 
     Datagrams bring addresses of their own, and io_uring connects unseen. In a profile of the catalogue
-    connect(2) asks a listener: without one, which the launcher brings, it is ENOSYS. What a file refuses
-    stays refused.
+    connect(2) asks a listener: without one, which the launcher brings, it is ENOSYS. Calls that a file
+    refuses stay refused.
     """
     if not profile.first_wins:
         return replace(profile, guards=(*profile.guards, *_OWN_GUARDS))

@@ -121,7 +121,7 @@ class Assembler:
         true, false = (_jump_distance(label, index, places) for label in (item.when_true, item.when_false))
         if index not in long:
             return struct.pack(_FORMAT, item.code, true, false, item.number)
-        # The two jumps that follow stand between this instruction and what a distance is counted from.
+        # The two jumps that follow stand between this instruction and the start of a distance.
         true_jump = struct.pack(_FORMAT, JUMP, 0, 0, true - 1 if item.when_true else 1)
         false_jump = struct.pack(_FORMAT, JUMP, 0, 0, false - 2 if item.when_false else 0)
         return struct.pack(_FORMAT, item.code, 0, 1, item.number) + true_jump + false_jump

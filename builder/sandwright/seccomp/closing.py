@@ -1,6 +1,6 @@
 """The seccomp filter for the gaps of Landlock, beside the policy's own: the stricter answer counts.
 
-It lets through all but what it names, each with its reason. What Landlock holds is in the kernel's
+It allows all calls except the listed ones, each with its reason. The limits of Landlock are in the kernel's
 documentation (userspace-api/landlock, "Current limitations"), and was measured on Linux 6.18.
 """
 
@@ -138,7 +138,7 @@ def _process_rules() -> Iterator[SeccompRule]:
 def _bypass_rules() -> Iterator[SeccompRule]:
     """Ways past filters and rules; the shipped profiles refuse them too, a policy's own file may not."""
     yield _deny("io_uring_enter io_uring_register io_uring_setup", why="Calls that no filter sees.")
-    yield _deny("clone3", why="Its flags can't be seen.", action=ENOSYS)
+    yield _deny("clone3", why="Its flags cannot be seen.", action=ENOSYS)
     yield _deny("clone", _but(0, 0, mask=NAMESPACES & ~0x80), why="Rights of a user namespace.")
     yield _deny("unshare", _but(0, 0, mask=NAMESPACES), why="Rights of a user namespace.")
     yield _deny("setns", why="Namespaces of others.")

@@ -42,9 +42,9 @@ class SeccompDecision:
     """The decision on a call.
 
     `rule` is the one that decided; where the default did, one that says the same and was therefore left out.
-    `others` are rules with another action that hold too, and so would decide in another order. `runc` is what
-    runc answers where that differs: it puts a stub before the filter, which says ENOSYS to every number above
-    those that the profile names (runc 1.1, patchbpf/enosys_linux.go). `unsure`: libseccomp before 2.6.1 may
+    `others` are rules with another action that hold too, and so would decide in another order. `runc` is
+    runc's answer if it differs: runc puts a stub before the filter, which answers ENOSYS for every number
+    above those in the profile (runc 1.1, patchbpf/enosys_linux.go). `unsure`: libseccomp before 2.6.1 may
     have merged the rules of this call into something else.
     """
 

@@ -76,7 +76,7 @@ class _Reader:
             for name in self.architectures((*at, "architecture"), [entry.get("architecture")]):
                 mapped.setdefault(name, below)
         if listed and mapped:
-            self.fault((*path, "archMap"), "can't be given together with architectures")
+            self.fault((*path, "archMap"), "cannot be given together with architectures")
         rules = tuple(
             self.rule((*path, "syscalls", index), item)
             for index, item in enumerate(self.items((*path, "syscalls"), data.get("syscalls")))
@@ -92,7 +92,7 @@ class _Reader:
         if data.get("name"):
             single = self.texts((*path, "name"), [data["name"]])
             if names:
-                self.fault((*path, "name"), "can't be given together with names")
+                self.fault((*path, "name"), "cannot be given together with names")
             names = names or single
         arguments = tuple(
             self.argument((*path, "args", index), item)
@@ -203,7 +203,7 @@ _OPERATORS: Mapping[str, ComparisonOperator] = {
 
 
 def kernel_version(text: str) -> tuple[int, int] | None:
-    """The first two numbers of a version such as `4.8` or `6.18.44-cloud`, which is all that is compared.
+    """The first two numbers of a version such as `4.8` or `6.18.44-cloud`; only these are compared.
 
     None if it is not a version.
     """

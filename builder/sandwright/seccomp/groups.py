@@ -1,8 +1,8 @@
 """Groups of system calls and the profiles that choose among them, as the catalogue in `seccomp/` holds them.
 
-They hold only what every engine understands alike: a comparison sees the lower 32 bits of an argument, which
-is all the kernel looks at where it takes an int; a rule compares an argument once; rules that allow and rules
-that refuse never overlap. Anything else can't be built.
+They contain only rules that every engine reads in the same way: a comparison sees the lower 32 bits of an
+argument, like the kernel for an int; a rule compares an argument once; rules that allow and rules that refuse
+never overlap. Other rules are rejected.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def comparison(
 ) -> ArgumentComparison:
     """One argument, masked, is one value, or with `negated` none of several.
 
-    Raise ValueError for what engines would not compare alike.
+    Raise ValueError for a comparison that engines would not evaluate in the same way.
     """
     if not 0 <= argument < MAX_ARGUMENTS:
         raise ValueError(f"argument {argument}: a call has arguments 0 to {MAX_ARGUMENTS - 1}")
     if not 0 < mask <= U32:
         raise ValueError(f"mask {mask:#x}: only the lower 32 bits can be compared")
     if any(not 0 <= value <= U32 or value & ~mask for value in values):
-        raise ValueError(f"argument {argument} can't have such a value under mask {mask:#x}")
+        raise ValueError(f"argument {argument} cannot have such a value under mask {mask:#x}")
     if not values or (len(values) > 1 and not negated):
         raise ValueError(f"argument {argument}: give one value, or those it must not have")
     if not negated:
@@ -134,7 +134,7 @@ class CatalogueProfile:
     def rules(self, caps: Collection[str] = ()) -> RulesByName:
         """The rules for each call that any group knows, sorted by name: one that holds always, or several.
 
-        A group that grants a call whatever its arguments are wins over those with rules for it. Raise
+        A group that grants a call with any arguments overrides groups with rules for it. Raise
         ValueError when two granted groups have rules for the same call.
         """
         key = frozenset(caps) & frozenset(self.with_capability)

@@ -36,7 +36,7 @@ class ComparisonOperator(Enum):
     GT = "SCMP_CMP_GT"
     MASKED_EQ = "SCMP_CMP_MASKED_EQ"
     NONE_OF = "none_of"
-    """Under the mask none of several values. Only the catalogue has it; JSON says it with several rules."""
+    """Under the mask none of several values. Only the catalogue has it; JSON needs several rules."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ ALWAYS = RuleCondition()
 class SeccompRule:
     """The action for calls of some names if all comparisons of `when` are true; without comparisons, always.
 
-    `path` and `position` say where a file has the rule. Rules of the catalogue have a `group`, and its reason
-    as their comment.
+    `path` and `position` are the place of the rule in a file. Rules of the catalogue have a `group`, and its
+    reason as their comment.
     """
 
     names: tuple[str, ...]
@@ -134,9 +134,9 @@ class SeccompProfile:
     """A profile: the rules, and the default action for calls that no rule covers.
 
     `architecture_map` is `archMap`: an architecture and those that come with it. `first_wins`: the first rule
-    that holds decides, and rules that overlap say the same, as in the catalogue; the rules of a file are
-    tried in libseccomp's own order (`resolve`). `guards` decide before all rules; JSON can't hold them.
-    `foreign` is the answer to calls of other architectures.
+    that holds decides, and overlapping rules have the same action, as in the catalogue; the rules of a file
+    are tried in libseccomp's own order (`resolve`). `guards` decide before all rules; JSON cannot express
+    them. `foreign` is the answer to calls of other architectures.
     """
 
     file: str

@@ -2,7 +2,7 @@
 
 The output holds for given architectures and one set of capabilities, so that it needs neither `archMap`
 nor `includes`, which the runtime specification does not have. Names that only some of the architectures know
-may stand in it: the engines leave out what a machine does not know.
+may stand in it: the engines skip names that a machine does not know.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def oci_json(profile: SeccompProfile, *, comments: bool = False) -> Json:
 def gvisor_json(profile: SeccompProfile) -> Json:
     """The profile as runsc takes it, which applies it only when started with `--oci-seccomp`.
 
-    It answers every ERRNO with EPERM, whatever `errnoRet` says. TRACE is its ENOSYS: what seccomp(2) answers
-    where no tracer listens (seen in 20221219 and 20240729). So where a profile grants ptrace, a tracer inside
-    can let gVisor's kernel answer a call of which the filter says that it isn't there.
+    It answers every ERRNO with EPERM and ignores `errnoRet`. TRACE serves as ENOSYS: seccomp(2) returns that
+    if no tracer listens (seen in 20221219 and 20240729). So where a profile grants ptrace, a tracer inside
+    can let gVisor's kernel execute a call that the filter answers with ENOSYS.
     """
     made = for_gvisor(profile)
     rules = [
@@ -84,7 +84,7 @@ def _action(action: Action, key: str, number: str) -> Json:
 
 
 def _argument_entries(comparison: ArgumentComparison) -> Sequence[Json]:
-    """The alternatives that together say a comparison."""
+    """The alternatives that together express a comparison."""
     index, operator = comparison.argument, comparison.operator
     if operator not in (ComparisonOperator.MASKED_EQ, ComparisonOperator.NONE_OF):
         return [{"index": index, "op": operator.value, "value": comparison.value}]

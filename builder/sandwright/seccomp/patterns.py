@@ -1,4 +1,4 @@
-"""Says "anything but these values" with comparisons that an allow-list can hold.
+"""Expresses "any value except these" with comparisons that an allow-list can contain.
 
 In an OCI profile the cases of one call are alternatives: engines neither keep their order where they overlap
 nor compare under a mask for inequality, and a rule that names an argument twice is taken apart. So "not 5 and

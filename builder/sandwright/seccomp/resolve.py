@@ -1,8 +1,8 @@
 """A profile as an engine resolves it: the rules that hold on one machine, for one set of capabilities.
 
-The engines choose rules by capability, architecture and kernel, and give them to libseccomp one by one. What
-comes of it is not what the list seems to say (libseccomp 2.5.4, src/db.c; runc 1.1, libcontainer/seccomp;
-crun 1.8, src/libcrun/seccomp.c):
+The engines choose rules by capability, architecture and kernel, and give them to libseccomp one by one. The
+result differs from the apparent meaning of the list (libseccomp 2.5.4, src/db.c; runc 1.1,
+libcontainer/seccomp; crun 1.8, src/libcrun/seccomp.c):
 
 - a rule with the default action is left out, even where it stands before others;
 - a rule that names an argument twice becomes one rule for each comparison, and any of them is enough;
@@ -109,7 +109,7 @@ def _condition_results(
     *,
     every: bool,
 ) -> Iterator[bool]:
-    """Whether each kind of condition holds, of those that are asked."""
+    """Whether each kind of condition holds, among the given ones."""
     if condition.arches:
         yield arch in condition.arches
     if condition.caps:

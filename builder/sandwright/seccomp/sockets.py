@@ -1,4 +1,4 @@
-"""Says whether a profile may let sockets be made, in doubt that it does."""
+"""Decides whether a profile may allow new sockets; if unknown, it may."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def _may_run(rules: tuple[SeccompRule, ...], values: Mapping[int, int], default:
 
 
 def makes_ip_sockets(profile: SeccompProfile) -> bool:
-    """Whether a profile may let a socket of IPv4 or IPv6 be made, whatever its other arguments are.
+    """Whether a profile may allow a new socket of IPv4 or IPv6, with any other arguments.
 
-    It says so of a profile that it can't tell from one that does, as of one whose default lets calls run.
+    The answer is also true if it is unknown, as for a profile whose default lets calls run.
     """
     running = [rule for rule in profile.rules if rule.action.lets_run]
     return (

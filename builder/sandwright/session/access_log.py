@@ -1,14 +1,14 @@
 r"""Reads the launcher's recording of a run: lines of JSON (`launcher/source/recorded.c`).
 
-| line | what |
+| line | content |
 |---|---|
 | `path` | as it was named, made absolute |
-| `real`, `found`, `kinds` | what it led to, where that is another; what was there; what was asked |
+| `real`, `found`, `kinds` | the resolved path, if different; the kinds of files; the kinds of access |
 | `connect`, `send`, `listen` | `tcp`, `udp`, `unix` or `other`; `address`, and `port` |
 | `call` | the number of a system call that `strict` doesn't allow |
 | `unresolved` | the number of calls with an unknown path |
 | `host`, `port`, `refused` | the request to the proxy, and the reason of a refusal; empty: allowed |
-| `end`, `calls`, `dropped` | the last line: how many calls with paths there were, and what found no room |
+| `end`, `calls`, `dropped` | the last line: the number of calls with paths, and of calls without room |
 
 Names are those of programs inside. A byte that is no printable ASCII is `\u00XX`.
 """
@@ -55,7 +55,7 @@ class Contact:
 
 @dataclass(frozen=True)
 class RequestedHost:
-    """A host that the proxy was asked for, and why it refused; empty if it did not."""
+    """A host in a request to the proxy, and the reason of its refusal; empty if it was allowed."""
 
     host: str
     port: int
@@ -107,7 +107,7 @@ def read_access_log(file: Path) -> AccessLog:
         with open_named(file) as opened:
             return parse_access_log(io.TextIOWrapper(opened, encoding="ascii"))
     except OSError as fault:
-        raise UsageError(f"{file} can't be read: {fault.strerror}") from fault
+        raise UsageError(f"cannot read {file}: {fault.strerror}") from fault
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
         raise UsageError(f"{file} is no record of a run: {fault}") from fault
 

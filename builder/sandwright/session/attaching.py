@@ -113,7 +113,7 @@ def attach(address: str, keys: bytes, notify: Callable[[str], None]) -> int:
             with socket_name(path) as name:
                 end.connect(name)
         except OSError as error:
-            raise user_dirs.error(f"the terminal of {address} can't be joined: {error.strerror}") from error
+            raise user_dirs.error(f"cannot join the terminal of {address}: {error.strerror}") from error
         if not is_ours(end):
             raise user_dirs.error(f"the terminal of {address} is held by another user")
         modes = ModeTracker()
@@ -147,7 +147,7 @@ def _relay(end: socket.socket, filtered: KeyFilter, modes: ModeTracker) -> int |
             try:
                 if passed:
                     end.send(KEYS + passed)
-            except OSError:  # what came before is read below
+            except OSError:  # earlier data is read below
                 reads = reads[:1]
             if leaves:
                 return -1
@@ -205,7 +205,7 @@ def _raw_terminal(resize: Callable[[], None], modes: ModeTracker) -> Iterator[No
         with contextlib.suppress(termios.error, OSError):  # it is gone
             if os.isatty(1):
                 write_all(1, modes.undo())
-            time.sleep(_ANSWERING)  # a shell would read what comes
+            time.sleep(_ANSWERING)  # a shell would read the answer
             termios.tcsetattr(0, termios.TCSAFLUSH, before)
 
 

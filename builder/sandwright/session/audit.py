@@ -1,6 +1,6 @@
 """An audit log of runs that no sandbox can write: a hash chain, by the SHA-256 of the line before.
 
-| field | what |
+| field | meaning |
 |---|---|
 | `number` | 1, 2, 3 … in the file |
 | `previous` | SHA-256 of the line before, without its line break; zeros in the first one |
@@ -9,10 +9,10 @@
 | `event` | `start`, `exec`, `refused`, `call`, `repeated`, `omitted`, `exit` |
 
 `start` has the method, the project, the program's name, the policy's digest and the user's id. `refused`,
-`repeated` and `call` say by whom (`filter`, `launcher`, `proxy`, `bridge`), and what. `exit` has the status,
-null when nothing was started. What a sandbox can choose is cut to `MAX_TEXT` characters. Secrets, variables
-and arguments of the command are never logged. Arguments of calls are logged as in the bridge's own log, with
-secrets masked.
+`repeated` and `call` name the source (`filter`, `launcher`, `proxy`, `bridge`) and the object. `exit` has the
+status, null if nothing was started. Text that a sandbox can choose is cut to `MAX_TEXT` characters. Secrets,
+variables and arguments of the command are never logged. Arguments of calls are logged as in the bridge's own
+log, with secrets masked.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class AuditLog:
         try:
             self._fd = os.open(self.path, flags, 0o600)
         except OSError as error:
-            raise UsageError(f"the audit log {self.path} can't be opened: {error.strerror}") from error
+            raise UsageError(f"cannot open the audit log {self.path}: {error.strerror}") from error
         try:
             self._check_log_file()
             with self._hold_lock():
@@ -101,7 +101,7 @@ class AuditLog:
                 self._append(_encoded({**head, "event": event}, fields))
 
     def _append(self, line: bytes) -> None:
-        """Write the whole line, or nothing of it."""
+        """Write the whole line or no part of it."""
         before = os.fstat(self._fd).st_size
         try:
             if os.write(self._fd, line) != len(line):
@@ -110,7 +110,7 @@ class AuditLog:
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, before)
-            raise HostError(f"the audit log {self.path} can't be written: {error.strerror}") from error
+            raise HostError(f"cannot write the audit log {self.path}: {error.strerror}") from error
 
     def end(self, status: int | None, seconds: float) -> str:
         """Write the end of the session; give the number of lines and the head, which a person keeps."""

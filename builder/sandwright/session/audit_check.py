@@ -1,4 +1,4 @@
-"""Checks the chain of an audit log, and says which line was changed, moved, removed or cut off."""
+"""Checks the chain of an audit log, and reports a line that was changed, moved, removed or cut off."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AuditFindings:
 def check_audit_log(
     path: Path, *, head: str = "", runs: Callable[[str], bool] = lambda _: False
 ) -> AuditFindings:
-    """Check a file. `head` is a digest that a run printed; `runs` tells whether a session still runs.
+    """Check a file. `head` is a digest that a run printed; `runs` is true for a session that still runs.
 
     Raise UsageError for a file that can't be read.
     """
@@ -74,7 +74,7 @@ def _read_entries(path: Path, faults: list[str]) -> Iterator[_Line]:
                 else:
                     yield _Line(line_number, line_digest(line), record)
     except OSError as error:
-        raise UsageError(f"the audit log {path} can't be read: {error.strerror}") from error
+        raise UsageError(f"cannot read the audit log {path}: {error.strerror}") from error
 
 
 def _chain(lines: Sequence[_Line]) -> Iterator[str]:

@@ -55,13 +55,13 @@ class AuditWriter:
         if self._fault is None:
             try:
                 self._write_event(event)
-            except Exception as fault:  # noqa: BLE001 - whatever it is, the run goes on
+            except Exception as fault:  # noqa: BLE001 - the run goes on after any error
                 self._fault = fault
 
     def finish(self, ended: RunEnded, hosts: RunDenials, refusals: Path) -> None:
         """Write the end of the run, and report the head. A failed write is reported.
 
-        `hosts` is all that the proxy refused. The launcher wrote `refusals`.
+        `hosts` is the list of hosts that the proxy refused. The launcher wrote `refusals`.
         """
         if not self._begun:
             return
@@ -75,7 +75,7 @@ class AuditWriter:
         """A failed write is reported; the end of the run goes on."""
         try:
             work()
-        except Exception as fault:  # noqa: BLE001 - whatever it is, the rest is done
+        except Exception as fault:  # noqa: BLE001 - the rest is done after any error
             self._report_fault(fault)
 
     def _report_fault(self, fault: Exception) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from _operator import _compare_digest  # what hmac.compare_digest is, without hmac
+from _operator import _compare_digest  # hmac.compare_digest without importing hmac
 
 from sandwright import digests, user_dirs
 from sandwright.errors import HostError

@@ -51,7 +51,7 @@ def leftovers() -> list[Leftover]:
             SandwrightError
         ):  # an engine that does not answer holds nothing that we can see
             found += registry.backend(name).leftovers(going_on)
-    found += _stale_placeholders()  # last: a container that goes on could create what they stand for
+    found += _stale_placeholders()  # last: a container that goes on could create their paths
     found += [Leftover(OURS, "directory", str(path)) for path in stale_directories()]
     found += [Leftover(OURS, "run's directory", str(path)) for path in rundirs.unowned_directories()]
     found += [Leftover(OURS, "bridge", str(path)) for path in stale(bridges_directory(os.environ))]
@@ -96,13 +96,13 @@ def _remove_leftover(leftover: Leftover) -> bool:
             _remove_scratch()
         case "run's directory":
             if not rundirs.remove_unowned(Path(leftover.name)):
-                raise HostError(f"{leftover.name} can't be removed")
+                raise HostError(f"cannot remove {leftover.name}")
         case "cache" | "home directory":
             return persistent.remove_cache(leftover.name)
         case "bridge":
             sweep_bridges(Path(leftover.name).parent)
         case _:
-            raise HostError(f"{leftover} can't be removed")
+            raise HostError(f"cannot remove {leftover}")
     return True
 
 

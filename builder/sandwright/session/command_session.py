@@ -101,9 +101,9 @@ class CommandSession:
             os.set_inheritable(file, True)
             words = with_document(self.launcher_argv(), file)
             restore_signals()
-            os.execve(program, words, self.environment())  # noqa: S606 - that is what this is for
+            os.execve(program, words, self.environment())  # noqa: S606 - the purpose of this function
         except OSError as error:
-            raise user_dirs.error(f"{program} can't be started: {error.strerror}") from error
+            raise user_dirs.error(f"cannot start {program}: {error.strerror}") from error
         finally:
             state.forget(self.id)
             from sandwright.session.post_run import report_run  # noqa: PLC0415 - the launcher failed to start
@@ -196,4 +196,4 @@ def _write_new(path: str, text: str) -> None:
         with open(path, "x", encoding="utf-8") as file:  # noqa: PTH123 - a name of the caller's
             file.write(text)
     except OSError as error:
-        raise user_dirs.error(f"{path} can't be written: {error.strerror}") from error
+        raise user_dirs.error(f"cannot write {path}: {error.strerror}") from error

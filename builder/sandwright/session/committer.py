@@ -59,7 +59,7 @@ def unsigned(policy: ResolvedPolicy, inputs: LiveHost, *, own_root: bool) -> str
     if not what or readable or opened or bridged:
         return ""
     return (
-        f"Git signs {' and '.join(what)} here ({form}), and the key can't be reached inside: "
+        f"Git signs {' and '.join(what)} here ({form}), and the key cannot be reached inside: "
         + _signing_advice(form, key)
         + "commit with --no-gpg-sign there and sign outside (git rebase --exec 'git commit --amend --no-edit "
         "-S' BASE)"

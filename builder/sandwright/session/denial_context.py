@@ -1,4 +1,4 @@
-"""The types by which a session record says why the policy denies: `session.denial_sources` fills them."""
+"""The types for the reasons of denials in a session record; `session.denial_sources` fills them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class BlamedField:
 
 @dataclass(frozen=True, kw_only=True)
 class LooserProfile:
-    """A profile that allows more: calls that it allows whatever their arguments are."""
+    """A profile that allows more: the calls that it allows with any arguments."""
 
     profile: str
     calls: tuple[str, ...]

@@ -4,7 +4,7 @@
 reasons, which `session.denial_sources` found when the sandbox was rendered; `Denial.text` makes the lines
 for a person. A line of `run --denials FILE` (`session.live_denials`) is JSON:
 
-| field | what |
+| field | meaning |
 |---|---|
 | `kind` | a `Kind`, `path` or `omitted` |
 | `what` | the call's name, the path as the program gave it, HOST:PORT, IP:PORT, program and arguments |
@@ -14,15 +14,14 @@ for a person. A line of `run --denials FILE` (`session.live_denials`) is JSON:
 | `count` | how often since an earlier line with the same fields; null for `path`: its calls are not counted |
 | `field`, `source` | the policy's field that decided, and the position of its value |
 | `edit` | the smallest edit of `sandbox.yaml` that allows it; null where none does |
-| `opens` | what else the edit opens |
-| `advice` | where no edit was tried: what else would allow it, or that nothing does; absent if unknown |
+| `opens` | other accesses that the edit allows |
+| `advice` | without an edit: another way to allow it, or that there is none; absent if unknown |
 
 `unix` is a call that makes a Unix socket, `datagram` one that makes a Unix socket of datagrams, `connect` a
-connection to a Unix socket, `network` one to an address that the sandbox's network does not lead to (for
-port 53, a question to a name server), `request` one to a host of `network.http`, `mcp` a message of a client
-of MCP to the command (`mcp.tools`). `omitted` counts what found no room, and has nothing else. Programs
-inside choose paths and hosts: they are cut to `MOST_TEXT` characters, and what no terminal should obey is
-escaped.
+connection to a Unix socket, `network` one to an address that the sandbox's network does not lead to (for port
+53, a question to a name server), `request` one to a host of `network.http`, `mcp` a message of a client of
+MCP to the command (`mcp.tools`). `omitted` has only a count, of denials without room. Programs inside choose
+paths and hosts: they are cut to `MOST_TEXT` characters, and control characters are escaped.
 """
 
 import csv

@@ -28,8 +28,8 @@ _AT_ONCE = 4
 class Surroundings:
     """The environment of this process. `kind` is one of: bare machine, virtual machine, container, gVisor.
 
-    `restrictions` say what prevents sandboxes in general from starting, and `outer` which options the
-    container around us needs for nested ones.
+    `restrictions` are the general obstacles to sandboxes on this machine, and `outer` the options that the
+    surrounding container needs for nested ones.
     """
 
     kind: str
@@ -63,10 +63,10 @@ class Diagnosis:
     """The machine, and each method on it.
 
     `ladder` are the methods of a new policy in the order in which they are tried, down to the one that
-    starts; it is empty where methods were named. `fallback` are those that start in another form. `untold`
-    lists for each method that starts the refusals that a run of it can't report, each with the reason.
-    `untried` are forms that were not started, since the method that they replace starts. `upstream` says what
-    was found out about the proxies of the host (HTTPS_PROXY), through which `network.mode: proxy` connects.
+    starts; it is empty if methods were named. `fallback` are those that start in another form. `untold`
+    lists, for each method that starts, the denials that its runs cannot report, each with the reason.
+    `untried` are forms that were not started, since the method that they replace starts. `upstream` is the
+    result of the check of the host's proxies (HTTPS_PROXY), through which `network.mode: proxy` connects.
     """
 
     surroundings: Surroundings
@@ -91,7 +91,7 @@ def diagnose(*, fresh: bool = False, methods: Sequence[str] = ()) -> Diagnosis:
     """Examine this machine, and try each method (or those named) by starting a sandbox of it.
 
     A form that replaces a method is tried if that method does not start, or if the form is named. Without
-    `fresh`, the result of the last trial counts while nothing that it depends on has changed. Raise
+    `fresh`, the result of the last trial is reused while its inputs are unchanged. Raise
     UsageError for an unknown method.
     """
     host = collect_host()

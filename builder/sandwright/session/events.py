@@ -39,8 +39,8 @@ class RunStarted:
 class DeniedCall:
     """A system call. `architecture` is of linux/audit.h, `error` the errno that the program got.
 
-    `filter` is 0 for the policy's own. `socket` says what the call would have made: a Unix socket (`local`)
-    or one of datagrams.
+    `filter` is 0 for the policy's own. `socket` is the kind of the refused socket: a Unix socket (`local`) or
+    one of datagrams.
     """
 
     architecture: int

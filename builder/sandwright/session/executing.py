@@ -40,9 +40,9 @@ def become_exec(address: str, argv: Sequence[str], *, workdir: str = "") -> None
     restore_signals()
     words = [launch, "--exec", socket, workdir or _shared_directory(record), *argv]
     try:
-        os.execv(launch, words)  # noqa: S606 - that is what this is for
+        os.execv(launch, words)  # noqa: S606 - the purpose of this function
     except OSError as error:
-        raise user_dirs.error(f"{launch} can't be started: {error.strerror}") from error
+        raise user_dirs.error(f"cannot start {launch}: {error.strerror}") from error
 
 
 def _check_launch_digest(launch: str, record: SessionRecord) -> None:

@@ -46,7 +46,7 @@ class Results:
             while data:
                 data = data[os.write(self._descriptor, data) :]
         except OSError as error:
-            raise HostError(f"results can't be written: {error.strerror}") from error
+            raise HostError(f"cannot write results: {error.strerror}") from error
 
     def close(self) -> None:
         """End the file."""
@@ -103,7 +103,7 @@ def open_new(path: str, name: str) -> int:
             f"{path} is there: give another --results, or --resume --name {name} to go on with its fleet"
         ) from error
     except OSError as error:
-        raise UsageError(f"{path} can't be made: {error.strerror}") from error
+        raise UsageError(f"cannot create {path}: {error.strerror}") from error
 
 
 def open_known(path: str, name: str, fleet: str) -> Results:
@@ -115,7 +115,7 @@ def open_known(path: str, name: str, fleet: str) -> Results:
     try:
         descriptor = os.open(path, flags, 0o666)
     except OSError as error:
-        raise UsageError(f"{path} can't be opened: {error.strerror}") from error
+        raise UsageError(f"cannot open {path}: {error.strerror}") from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise UsageError(f"{path} is no regular file")

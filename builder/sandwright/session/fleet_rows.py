@@ -42,14 +42,14 @@ def read_rows(file: str) -> tuple[tuple[str, ...], ...]:
 def _read_rows_file(file: str) -> str:
     try:
         with open_named(file) as source:
-            if not os.path.isfile(file):  # noqa: PTH113 - of what was opened by its name
+            if not os.path.isfile(file):  # noqa: PTH113 - a descriptor
                 raise UsageError(f"{file} is no regular file")
             data = source.read(LARGEST + 1)
         if len(data) > LARGEST:
             raise UsageError(f"{file} is larger than {LARGEST >> 20} MiB")
         return data.decode()
     except OSError as error:
-        raise UsageError(f"{file} can't be read: {error.strerror}") from error
+        raise UsageError(f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{file} is not UTF-8: byte {error.start}") from error
 

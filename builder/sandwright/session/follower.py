@@ -79,7 +79,7 @@ class _Following:
         try:
             for event in () if self._broken else self._new_events():
                 self._pass_on(event)
-        except Exception as fault:  # noqa: BLE001 - whatever it is, the run goes on
+        except Exception as fault:  # noqa: BLE001 - the run goes on after any error
             self._broken, self.fault = True, fault
 
     def _pass_on(self, event: RunEvent) -> None:

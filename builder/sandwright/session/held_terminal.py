@@ -156,7 +156,7 @@ class _Holder:
                 return
 
     def finish(self, status: int) -> None:
-        """Tell each client the exit status."""
+        """Send the exit status to each client."""
         for each in self._clients:
             with contextlib.suppress(OSError):
                 each.end.settimeout(_PATIENCE)

@@ -1,8 +1,8 @@
 """Finds an agent's program on this host, to show it in a sandbox whose root is an image's.
 
-Only what a package manager keeps for this one program is taken: the npm package in whose directory it lies,
-the virtual environment of Python (pipx, uv), or the one file of a program that needs no other. The line by
-which a script names its interpreter is read; nothing is started.
+It takes only files that a package manager keeps for this one program: the npm package that contains it, the
+virtual environment of Python (pipx, uv), or the one file of a program that needs no other. It reads the
+interpreter line of a script, and starts no program.
 """
 
 from __future__ import annotations
@@ -76,12 +76,10 @@ def _check_exposure(name: str, paths: Iterable[str], policy: ResolvedPolicy) -> 
     for path in paths:
         for each in (policy.facts.home, policy.facts.project):
             if is_inside(os.path.realpath(each), path):
-                raise UsageError(f"{name} can't be shown inside: it is kept in {path}, which holds {each}")
+                raise UsageError(f"cannot show {name} inside: it is kept in {path}, which holds {each}")
         rules = policy.filesystem.tree.deciding(path)
         if rules and not rules[0].readable:
-            raise UsageError(
-                f"{name} can't be shown inside: {path} is hidden by {rules[0]} ({rules[0].source})"
-            )
+            raise UsageError(f"cannot show {name} inside: {path} is hidden by {rules[0]} ({rules[0].source})")
 
 
 def _on_path(name: str, policy: ResolvedPolicy, inputs: LiveHost) -> str:

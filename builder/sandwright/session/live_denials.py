@@ -101,7 +101,7 @@ class DenialReader:
         return denial_lines([*self._found.values(), *omitted], most=len(self._found))
 
     def _new_denials(self) -> Iterator[Denial | OmittedDenials]:
-        """Whole lines since the last call. Raise HostError for a line that sandwright did not write."""
+        """Whole lines since the last call. Raise HostError for a line in another format."""
         try:
             with self._file.open("rb") as lines:
                 lines.seek(self._at)

@@ -18,7 +18,7 @@ _CUT = MAX_NAME + 1
 
 
 class McpLog:
-    """The decisions of one run, which the follower reads while it goes on. `notify` tells a person.
+    """The decisions of one run, which the follower reads during the run. `notify` informs the user.
 
     Requests that passed are kept for the next look where the run is `audited`.
     """

@@ -149,7 +149,7 @@ class McpStreams(Streams):
         self._flush_client()
         self._close_server_output()
         if self._fault:
-            warn(f"standard output can't be written: {self._fault}")
+            warn(f"cannot write to standard output: {self._fault}")
         return super().close() and not self._fault
 
     def _flush_client(self) -> None:

@@ -2,7 +2,7 @@
 
 They are created once the policy is approved, before a sandbox is rendered. A grant is a directory. Read-only
 paths in it exist from the first run on, so that no sandbox can create them: a file if the name has an
-extension, else a directory. Files are empty, `{}` for JSON, or what `CONTENTS` has for them. No link is
+extension, else a directory. Files are empty, `{}` for JSON, or have the content in `CONTENTS`. No link is
 followed, and existing files stay as they are.
 """
 
@@ -100,7 +100,7 @@ def _make_entry(root: str, path: str, *, is_file: bool) -> None:
                     empty = "{}\n" if last.endswith((".json", ".jsonc")) else ""
                     os.write(new, CONTENTS.get(path[len(root) + 1 :], empty).encode())
     except OSError as error:
-        raise user_dirs.error(f"{path} can't be made: {error.strerror}") from error
+        raise user_dirs.error(f"cannot create {path}: {error.strerror}") from error
 
 
 def unused_caches() -> list[Leftover]:
@@ -131,5 +131,5 @@ def remove_cache(path: str) -> bool:
     try:
         remove_tree(path)
     except CommandFailed as error:
-        raise user_dirs.error(f"{path} can't be removed: {error}") from error
+        raise user_dirs.error(f"cannot remove {path}: {error}") from error
     return True

@@ -39,7 +39,7 @@ def main() -> None:
         report_run(record, status, notify, refusals=file.with_suffix(".denials"))
     except KeyboardInterrupt:
         pass
-    except Exception as fault:  # noqa: BLE001 - the run's status is what counts
+    except Exception as fault:  # noqa: BLE001 - the run's status has priority
         _notify_all([f"the files that the run changed were not examined: {fault}"], notify)
     finally:
         os._exit(status)

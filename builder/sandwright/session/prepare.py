@@ -76,7 +76,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     """Prepare a request's sandbox, and store it in the render cache.
 
     Raise SandwrightError for every obstacle: faults in the policy, a method that
-    can't express it or does not work here, a directory that can't be written.
+    cannot enforce it or does not work here, a directory that cannot be written.
     """
     inputs = LiveHost(request.copies)
     user_dirs.private(user_dirs.cache())
@@ -179,7 +179,7 @@ def _render_notes(
 def load_layers(request: RunRequest, inputs: LiveHost, *, display_name: str = "") -> MergedPolicy:
     """Merge the policy's layers: the managed policy (`FLOOR`), the user's, the project's file, this run's.
 
-    `display_name` is what messages call the file, by default its whole path.
+    `display_name` is the file's name in messages, by default its whole path.
     """
     environ = dict(os.environ)
     if request.method:

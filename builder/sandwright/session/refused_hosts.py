@@ -75,7 +75,7 @@ class RefusedHosts:
         ]
 
     def _allow(self, each: RequestDecision) -> None:
-        """Keep an allowed request for the next call, if anybody calls."""
+        """Keep an allowed request for the next call, if the requests are read at all."""
         if self._followed:
             fields = ("host", "method", "path", "status", "sent", "received", "tool")
             self._allowed.append(RunRequested(**{name: getattr(each, name) for name in fields}))

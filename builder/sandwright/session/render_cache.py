@@ -2,9 +2,9 @@
 
 An entry belongs to a request (`RunRequest.identity`). It holds the prepared sandbox and the fingerprint:
 every question to this machine that decided the rendering, with its answer. While all answers are the same,
-rendering would give the same bytes, and is skipped. Our own code and data are asked about, too: an upgrade of
-sandwright makes every entry stale. The native command reads the same entries (docs/front.md). Python uses
-this module for the runs that need it, such as those with options or a proxy.
+rendering would give the same bytes, and is skipped. The fingerprint covers our own code and data, too: an
+upgrade of sandwright makes every entry stale. The native command reads the same entries (docs/front.md).
+Python uses this module for the runs that need it, such as those with options or a proxy.
 
 The first line of an entry is the HMAC-SHA256 in hexadecimal of its file's name, a NUL, and the bytes after
 that line (`cache_key`). An entry with any other first line is not used.
@@ -40,11 +40,11 @@ class SandboxStart:
     `terminal_argv` is `argv` of the sandbox for a new terminal, `terminal` the kind of terminal
     (`methods.contract.Terminal`). `proxy` is the plan of the proxy that the session starts, None without;
     `needs_bridge`: it starts a bridge; `changes_platform`: one for `sandwright-changes`, whose platform it
-    is, empty without. `notes` are what a person should know when it is rendered. Every run says
-    `default_policy`, which policy holds where no file says one, and `retired`: warnings about names of the
-    last release. The words of `argv0_override` start the command in place of its first one, none where it
-    stays. `mcp_tools` are the tools that a client of MCP can call, None where its messages are not read.
-    `unsigned` says why commits can't be signed inside, empty where they can.
+    is, empty without. `notes` are messages for the user at its rendering. Every run prints `default_policy`,
+    the policy that applies without a file, and `retired`, the warnings about names of the last release. The
+    words of `argv0_override` start the command in place of its first one, none where it stays. `mcp_tools`
+    are the tools that a client of MCP can call, None where its messages are not read. `unsigned` is the
+    reason why commits cannot be signed inside, empty if they can.
     """
 
     terminal_argv: tuple[str, ...]
@@ -65,8 +65,8 @@ class SandboxStart:
 class CachedSandbox:
     """A sandbox that is ready to be started.
 
-    `record` is what its sessions record; its `directory` holds the artifacts. `argv` are the words before the
-    command, `environment` variables for the launcher. `fresh`: it was rendered for this run.
+    `record` is the record of its sessions; its `directory` holds the artifacts. `argv` are the words before
+    the command, `environment` variables for the launcher. `fresh`: it was rendered for this run.
     """
 
     record: SandboxRecord
@@ -112,13 +112,13 @@ def cache_path(identity: list[str]) -> str:
 def find(identity: list[str], copies: Mapping[str, str]) -> CachedSandbox | None:
     """The cached sandbox of a request, if it is current and this user's key authenticates the entry.
 
-    `copies` are those of the request: the same paths are asked about as when it was rendered.
+    `copies` are those of the request: the questions use the same paths as at the rendering.
     """
     entry = find_entry(identity, copies)
     try:
         return None if entry is None else _sandbox(entry)
     except ValueError:
-        return None  # not what we wrote
+        return None  # not our format
 
 
 def find_entry(identity: list[str], copies: Mapping[str, str]) -> CacheEntry | None:
@@ -132,7 +132,7 @@ def find_entry(identity: list[str], copies: Mapping[str, str]) -> CacheEntry | N
         entry = parse_entry(body)
         return entry if inputs.changed(entry.recording(), copies) is None else None
     except (OSError, ValueError, RenderError):
-        return None  # nothing is there, or not what we wrote
+        return None  # missing, or not our format
 
 
 def store(identity: list[str], prepared: CachedSandbox, recording: Recording, *, trusted: bool) -> None:
@@ -190,7 +190,7 @@ def _entry(prepared: CachedSandbox, recording: Recording, *, trusted: bool) -> C
 
 
 def _is_scanned(scope: ScanScope) -> bool:
-    """Whether the front can tell that there is nothing to report.
+    """Whether the front can decide that there is nothing to report.
 
     Where set-id files can be made each file counts, and of a linked work tree the repository's index.
     """

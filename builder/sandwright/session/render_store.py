@@ -56,7 +56,7 @@ def store(artifacts: Iterable[Artifact]) -> Path:
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY):  # another process was faster
             return directory
-        raise HostError(f"{directory} can't be written: {error.strerror}") from error
+        raise HostError(f"cannot write {directory}: {error.strerror}") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return directory

@@ -49,8 +49,8 @@ def _is_harmless(target: str) -> bool:
 def _is_shared(path: str, repository: str, protected: Iterable[str]) -> bool:
     """Whether a link makes repositories share a file, as git-new-workdir does.
 
-    Git writes there what it would write in the other repository. A program inside can't replace the way to
-    that one, as it is protected. One that was made in the same run doesn't count.
+    Through the link, Git writes into the other repository. A program inside cannot replace the path to that
+    one, because it is protected. A repository from the same run does not count.
     """
     name = path.removeprefix(repository)
     return os.path.realpath(path) in {f"{each}{name}" for each in protected}

@@ -4,7 +4,7 @@ The copy is a plain directory in the user's state (`workspace/`). The launcher m
 path in a new mount namespace (`launcher/source/workspace.c`), so every process that it starts sees the
 copy, and the policy is resolved on the copy, too. Other paths that the policy makes writable stay live.
 
-What the policy says of the project itself is a `ReviewPlan`. The render cache keeps it while the answers
+The policy's rules for the project itself are a `ReviewPlan`. The render cache keeps it while the answers
 about the project are the same (`session.review_plan` makes it). A second entry has the sandbox over the copy.
 """
 
@@ -34,7 +34,7 @@ Notify = Callable[[str], None]
 class ReviewPlan:
     """The rules of a policy about the project itself, before it is copied.
 
-    `project` is its canonical path. `readable` and `denied` are the paths of rules, by what they say.
+    `project` is its canonical path. `readable` and `denied` are the paths of rules, by kind.
     `creatable` are protected names that the project does not have, and that can be made in the copy.
     """
 
@@ -103,7 +103,7 @@ def _report_changes(workspace: Workspace, notify: Notify) -> None:
     try:
         found = changes(workspace)
     except HostError as error:
-        notify(f"workspace {workspace.name}: its changes can't be listed: {error}")
+        notify(f"workspace {workspace.name}: cannot list its changes: {error}")
         return
     option = "" if workspace.name == DEFAULT else f" --workspace {workspace.name}"
     if found:

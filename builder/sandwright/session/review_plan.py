@@ -28,7 +28,7 @@ from sandwright.session.trust import Loosened
 def make_plan(request: RunRequest) -> CacheEntry | None:
     """The entry of a request's plan, None for a run that changes the project itself.
 
-    Raise SandwrightError for faults in the policy, and for what can't be reviewed.
+    Raise SandwrightError for faults in the policy, and for a project that cannot be reviewed.
     """
     user_dirs.private(user_dirs.cache())  # a sandbox has none: that a run is inside one is its first error
     inputs = LiveHost()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LAUNCHER_FAILED = 125
 TIME_IS_UP = 124
 _QUICKLY = 0.2
-"""Seconds in which a file system must tell whether a killed session's placeholders exist."""
+"""Seconds in which a file system must answer whether a killed session's placeholders exist."""
 
 
 def run(request: RunRequest, *, notify: Callable[[str], None] = lambda _: None) -> int:
@@ -123,7 +123,7 @@ def _check_enforces(prepared: CachedSandbox, log: AuditLog) -> None:
     from sandwright.methods.registry import declaration  # noqa: PLC0415 - only for a log
 
     if not declaration(prepared.method).enforces:
-        raise UsageError(f"{prepared.method} can't protect the audit log {log.path}")
+        raise UsageError(f"{prepared.method} cannot protect the audit log {log.path}")
 
 
 def _check_not_writable(what: str, path: str, prepared: CachedSandbox) -> None:
@@ -138,7 +138,7 @@ def _check_explained(prepared: CachedSandbox) -> None:
     from sandwright.methods.registry import declaration  # noqa: PLC0415 - few runs ask for it
 
     if why := declaration(prepared.method).why_unreported("paths"):
-        raise UsageError(f"--explain-denials: {prepared.method} can't report paths: {why}")
+        raise UsageError(f"--explain-denials: {prepared.method} cannot report paths: {why}")
 
 
 def _check_program_visible(program: str, scope: ScanScope) -> None:
@@ -188,7 +188,7 @@ def _as_rendered(prepared: CachedSandbox) -> bool:
 
 
 def sweep_records(notify: Callable[[str], None]) -> None:
-    """Remove the records of sessions that were killed and left nothing that `sandwright cleanup` removes."""
+    """Remove the records of killed sessions without leftovers for `sandwright cleanup`."""
     for record in state.read_all():
         if liveness(record.process) == "ended":
             _forget_session(record.session, notify)

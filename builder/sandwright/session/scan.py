@@ -339,7 +339,7 @@ class _Scan:
             return
         self.seen[directory.identity] = "unread"
         if directory.status.st_ctime_ns >= directory.since:
-            self._add(directory.path, 4, f"can't be looked into: {fault.strerror}")
+            self._add(directory.path, 4, f"cannot be read: {fault.strerror}")
 
     def _add(self, path: str, rank: int, what: str) -> None:
         if what != _SETS_ID and self._where.scope.is_persistent(path):

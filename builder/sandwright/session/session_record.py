@@ -1,7 +1,7 @@
 """The record of a session while it runs (docs/state.md), and of its sandbox.
 
-The native command writes such records, too: what holds for each run of a sandbox (`SandboxRecord`) is in its
-entry of the render cache, and `front/source/start.c` writes the rest.
+The native command writes such records, too: the part that is the same for each run of a sandbox
+(`SandboxRecord`) is in its entry of the render cache, and `front/source/start.c` writes the rest.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class PostRun:
 
     `policy` is the file whose runs it is about, `guard` the file of `absent_guard`, empty without one.
     `telemetry` is a file that events are appended to, empty for none. With `quiet`, denials are not printed.
-    `rendered` tells telemetry whether this run rendered the sandbox.
+    `rendered` is whether this run rendered the sandbox, for telemetry.
     """
 
     policy: str

@@ -109,7 +109,7 @@ def _is_left(path: Path) -> bool:
 
 
 def _has_ended(path: Path) -> bool:
-    """Whether the process of a record that can't be decoded has ended, as far as it says which that is."""
+    """Whether the process of an undecodable record has ended, if the record names it."""
     try:
         data = strictjson.loads_record(path.read_bytes())
     except OSError:

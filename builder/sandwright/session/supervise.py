@@ -228,7 +228,7 @@ def _foreground(
             streams=streams,
         )
     except OSError as error:
-        raise user_dirs.error(f"{words[0]} can't be started: {error.strerror}") from error
+        raise user_dirs.error(f"cannot start {words[0]}: {error.strerror}") from error
 
 
 def _deliver(method: str, launcher: int, number: int) -> str:

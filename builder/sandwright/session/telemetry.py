@@ -3,21 +3,21 @@
 The event is a line of JSON, appended to a file that the caller names, and a span where OpenTelemetry's API is
 in use. It contains the command's name, but no arguments and no variables.
 
-| field | what |
+| field | meaning |
 |---|---|
 | `event`, `schema` | `sandwright.session`, 1 |
 | `session` | its id, as `sandwright status` shows it |
 | `began`, `seconds` | time of the start (UTC, RFC 3339), and how long it took |
-| `method` | what enforced the policy |
-| `policy`, `artifacts` | digest of what the policy says; digests of the artifacts by name |
+| `method` | the method that enforced the policy |
+| `policy`, `artifacts` | digest of the policy's content; digests of the artifacts by name |
 | `preflight` | `ready`: a real sandbox of the method was seen to hide a file on this boot |
 | `rendered` | `now`, or `before` |
 | `command` | the name of the program |
 | `outcome` | `exited`, `signalled`, `time-up`, `refused` (by its launcher), `failed` (nothing was started) |
 | `status` | the exit status; null when nothing was started |
-| `enforced` | as `sandwright status` shows it: network, writable paths, limits, what is degraded |
+| `enforced` | as `sandwright status` shows it: network, writable paths, limits, accepted gaps |
 | `denials` | the number of refusals of the session's proxy for each HOST:PORT |
-| `unreported` | in its place, why denials can't be told |
+| `unreported` | instead of it: the reason why denials are not reported |
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _session_event(record: SessionRecord, ended: RunEnded, hosts: RunDenials | N
 
 
 def _denial_fields(record: SessionRecord, ended: RunEnded, hosts: RunDenials | None) -> Mapping[str, object]:
-    """The denials, or why they can't be reported."""
+    """The denials, or the reason why they cannot be reported."""
     if hosts is not None:
         return {
             "denials": {

@@ -1,6 +1,6 @@
 """The user's approval of policies that loosen the preset `default` (`sandwright trust`).
 
-It is given once for a policy's file: for its text, and for what it allows on this machine. It is kept in a
+It is given once for a policy's file: for its text, and for its grants on this machine. It is kept in a
 file of the user's own, below `$XDG_CONFIG_HOME/sandwright/trust` (`~/.config` without that), which no sandbox
 can write. `SANDWRIGHT_TRUST` gives it for one environment: a digest that `sandwright trust` shows, or 1 for
 every policy.
@@ -131,7 +131,7 @@ def forget(loosened: Loosened) -> None:
 
 
 def _recorded(loosened: Loosened) -> bool:
-    """Whether the user has approved this text, and all that it allows now."""
+    """Whether the user has approved this text with all its current grants."""
     try:
         descriptor = os.open(
             _approval_file(loosened), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -142,7 +142,7 @@ def _recorded(loosened: Loosened) -> bool:
                 return False
             recorded = decode_record(Loosened, file.read(_LARGEST))
     except (OSError, ValueError):
-        return False  # nothing is there, or not what we wrote
+        return False  # missing, or not our format
     same = (recorded.policy, recorded.said) == (loosened.policy, loosened.said)
     return same and set(loosened.allows) <= set(recorded.allows)
 

@@ -48,7 +48,7 @@ class SetupStep(Protocol):
 class SetupPlan:
     """The steps that install the wanted groups.
 
-    `advice` is for the person: what has to be installed by hand on this kind of machine. `execute` may be
+    `advice` is for the user: the packages to install by hand on this kind of machine. `execute` may be
     called on an empty plan, and then does nothing.
     """
 
@@ -66,7 +66,7 @@ class SetupPlan:
         """Do all steps, in order; return remarks, such as unavailable packages.
 
         Raise HostError when rights are missing or a needed package is not offered, CommandFailed when a
-        program fails. What was installed before that stays installed.
+        program fails. Packages installed before the failure stay installed.
         """
         return [note for step in self.steps for note in step.execute(progress)]
 

@@ -20,7 +20,7 @@ GROUPS: Mapping[Group, str] = {
 }
 
 NEEDED: frozenset[Group] = frozenset({"build"})
-"""The groups of which every package must be had; in the others a package that is not offered is only told."""
+"""The groups of required packages; in the others a missing package is only reported."""
 
 INSTALL: Mapping[PackageManager, str] = {
     "apt": "apt-get install",
@@ -35,8 +35,8 @@ INSTALL: Mapping[PackageManager, str] = {
 class Requirement:
     """A required program (by name) or file (by absolute path), and the package that contains it.
 
-    `packages` has no row for a manager that doesn't offer it. `service` is what its package starts where
-    systemd runs.
+    `packages` has no row for a manager that doesn't offer it. `service` is the service that its package
+    starts under systemd.
     """
 
     wants: str
@@ -50,7 +50,7 @@ class Requirement:
 class Emulator:
     """The emulator of a foreign platform: qemu user emulation for `machine`, as `uname` calls it.
 
-    `programs` tell that the packages are there; only the kernel's register tells that it works.
+    `programs` show that the packages are installed; only the kernel's register shows that it works.
     """
 
     platform: str

@@ -5,7 +5,7 @@ the runtimes and the probe program of `sandwright.runtime`:
 
 - the probes of policies, in the modules beside this one: `prove` proves one method, `matrix` several,
   `catalogue` holds the probes; the expected results are written by hand and never taken from a renderer;
-- `work`: what people do in a project, with real programs, in the same matrix and report;
+- `work`: common tasks in a project, with real programs, in the same matrix and report;
 - `smoke`: the checks of images, under every runtime;
 - `mapping`: the user that an image with `config.init` runs as.
 

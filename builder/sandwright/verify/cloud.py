@@ -31,7 +31,7 @@ CLUSTER = ".kube/config"
 
 @dataclass(frozen=True)
 class Home:
-    """A planted home. `word` is in each of its secrets, `plain` in files that anybody may read."""
+    """A planted home. `word` is in each of its secrets, `plain` in files that every user may read."""
 
     path: Path
     word: str

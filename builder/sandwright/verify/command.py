@@ -36,8 +36,8 @@ def verify_policy(
     """Verify the policy of a run with the requested methods; give the report and the methods that were named.
 
     With `work`, also prove that real programs work. `approve` gets the policy before anything is created.
-    Raise what loading a policy raises, HostError where there is no probe for this platform, or none of the
-    methods starts that a run without a policy's file takes.
+    Raise the exceptions of loading a policy, and HostError if there is no probe for this platform, or if no
+    method starts for a run without a policy's file.
     """
     policy = load_layers(request, LiveHost(), display_name=request.shown())
     approve(policy)
@@ -124,7 +124,7 @@ def write_reports(
 ) -> None:
     """Write the report's files, each whole or not at all; an empty name means none.
 
-    `faults` are those by which the command ends, of which the page says the same.
+    `faults` are the faults that end the command; the page lists them, too.
     """
     for name, make in ((json, encode_report), (junit, _junit), (html, lambda report: page(report, faults))):
         if name:

@@ -44,8 +44,8 @@ REPLACED = 137
 """The launcher's exit status when it ends a run because of a change on the host."""
 
 GRACE = 30.0
-"""Seconds in which nothing of a run must be left after its launcher's end; an engine on a busy machine takes
-some."""
+"""Seconds in which all parts of a run must be gone after its launcher's end; an engine on a busy machine
+takes some."""
 
 
 def lifecycle(runs: Runs) -> Iterator[ProbeOutcome]:
@@ -394,7 +394,7 @@ def _in_use(project: Path) -> bool:
 def _ghosts(runs: Runs, before: frozenset[str]) -> ProbeOutcome:
     project, until = Path(runs.subject.policy.facts.project), time.monotonic() + GRACE
     while (appeared := _appeared(project, before)) and time.monotonic() < until:
-        time.sleep(0.02)  # what watched a killed run may be about to clear up
+        time.sleep(0.02)  # the monitor of a killed run may still be cleaning up
     return _outcome(
         runs,
         "ghosts",

@@ -44,7 +44,7 @@ def methods(request: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in request.split(",") if name.strip()))
     for name in names:
         if not is_verifiable(name):
-            raise UsageError(f"{name!r} can't be verified; there is {', '.join(METHODS)}, and all")
+            raise UsageError(f"cannot verify {name!r}; choose {', '.join(METHODS)} or all")
     if not names:
         raise UsageError("name a method to verify, or all")
     return names
@@ -83,7 +83,7 @@ def verify(
             return _proof(resolve, method, host, worked if work else None)
 
     host = collect_host()
-    # In a shared temporary directory they would see what the others plant, and be in each other's way.
+    # In a shared temporary directory they would see each other's planted files.
     at_once = AT_ONCE if resolve(()).filesystem.tmp == "private" else 1
     if len(requested) == 1:  # here, where Ctrl-C ends it: threads would be waited for
         proofs = [proof(requested[0])]
@@ -141,7 +141,7 @@ def _with_work(proof: MethodProof, work: ProveWork | None, more: Sequence[str] =
 def _in_container(
     resolve: Resolve, method: str, variant: str, engine: str, work: ProveWork | None
 ) -> MethodProof:
-    """The proof of a method in a container of an engine, under the name that was asked for."""
+    """The proof of a method in a container of an engine, under the requested name."""
     proof = _with_work(prove(in_engine(resolve, engine), variant), work, [f"gvisor.engine={engine}"])
     outcomes = tuple(replace(each, method=method) for each in proof.outcomes)
     notes = (f"{method}: gVisor in a container of {engine}", *proof.notes)
@@ -166,7 +166,7 @@ def _rendered(method: str, proof: Callable[[], MethodProof]) -> MethodProof:
     except NoAccount as error:
         return _not_attempted(method, str(error), Verdict.SKIPPED)
     except RenderError as error:
-        return _not_attempted(method, f"it can't enforce this policy: {error}", Verdict.SKIPPED)
+        return _not_attempted(method, f"it cannot enforce this policy: {error}", Verdict.SKIPPED)
 
 
 _BROKEN = ("hangs", "not-started", "not-denied")

@@ -13,7 +13,7 @@ from sandwright.verify.probe import Family, Probe, ProbeStep
 from sandwright.verify.verdict import Verdict
 
 UNANSWERED = "no answer: "
-"""The beginning of a line of `evidence` that says why there is none."""
+"""The beginning of a line of `evidence` with the reason for missing evidence."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class ProbeOutcome:
     """The verdict on one probe of one method.
 
     `expected` and `observed` are answers in words, a `; ` between attempts; `evidence` is every attempt with
-    its answer, or for a skip the reason. `note` says why the method's answer differs from others'.
+    its answer, or for a skip the reason. `note` is the reason for a difference from other methods.
     `simulated`: nothing ran, an evaluator answered.
     """
 
@@ -82,8 +82,8 @@ def judge(
 ) -> ProbeOutcome:
     """The verdict on a probe from the answers to its steps, in their order.
 
-    A breach is a fail whatever the controls show. If a control did not succeed, or there is none and no step
-    succeeded, a denial proves nothing: it is inconclusive.
+    A breach is a failure, even if the controls fail. If a control did not succeed, or there is none and no
+    step succeeded, a denial proves nothing: it is inconclusive.
     """
     if probe.skip:
         return skipped(probe, method, probe.skip, simulated=simulated, expectation=expectation)

@@ -68,9 +68,9 @@ class _Group:
 def page(report: PolicyReport, faults: Sequence[str]) -> bytes:
     """The page as HTML.
 
-    Text of policies and programs is escaped, and invisible characters are written as escapes. `faults` say
-    why the report is not green; without any it is. The page's only script hides probes that the reader
-    filters out; the page's Content-Security-Policy forbids other scripts, and loading anything.
+    Text of policies and programs is escaped, and invisible characters are written as escapes. `faults` are
+    the reasons why the report is not green; without any it is. The page's only script hides probes that the
+    reader filters out; the page's Content-Security-Policy forbids other scripts, and loading anything.
     """
     script = _read_asset("page.js")
     html = render_page(

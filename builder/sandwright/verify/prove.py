@@ -272,7 +272,7 @@ def _prove_probes(probes: Sequence[Probe], sandbox: RenderedSandbox) -> Iterator
 def attempted(
     probes: Sequence[Probe], sandbox: RenderedSandbox
 ) -> tuple[Batch, Mapping[str, tuple[ProbeAnswer, ...]]]:
-    """The start that most probes share, and the answers to all that are not skipped, by name.
+    """The start that most probes share, and the answers of all probes that are not skipped, by name.
 
     Probes with a separate sandbox come first: a breach in the others could remove files that later starts
     need.
@@ -296,7 +296,7 @@ def answers_of(
 def start_outcome(batch: Batch, sandbox: RenderedSandbox) -> ProbeOutcome:
     """Whether a sandbox started and the probe program ran in it to its end."""
     answered = sum(each.kind != "none" for each in batch.answers)
-    # 125: not all that the probes make comes back
+    # 125: not all files of the probes come back
     ends = (0, 125) if sandbox.copies_project else (0,)
     good = batch.status in ends and answered == len(batch.answers)
     ended = "ran out of time" if batch.status is None else f"ended with {batch.status}"

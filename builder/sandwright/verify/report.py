@@ -69,7 +69,7 @@ class PolicyReport:
         return lines or ([] if self.proved() else ["fail: nothing was proved of any method"])
 
     def _is_informative(self, outcome: ProbeOutcome) -> bool:
-        """Whether an outcome says something new: if nothing started, nothing else could be decided."""
+        """Whether an outcome adds information: if nothing started, the other outcomes follow."""
         if outcome.verdict is Verdict.INCONCLUSIVE:
             started = next((each for each in self.of(outcome.method) if each.probe == STARTS), None)
             return started is None or started.verdict is Verdict.PASS

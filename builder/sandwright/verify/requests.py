@@ -1,6 +1,6 @@
 """Proves the inspecting proxy of this machine by pairs of requests: rules allow one and refuse the other.
 
-The proxy is started for an invented host, so that nothing is sent to anybody: a request that passes is
+The proxy is started for an invented host, so that no request leaves the machine: a request that passes is
 answered with 503, because squid refuses the address of the host's name. Connections reach the proxy in the
 same way as those of programs inside.
 """
@@ -114,7 +114,7 @@ def request_outcomes(resolve: Resolve, method: str) -> Iterator[ProbeOutcome]:
         hosts = root / "hosts"
         hosts.write_text(
             f"192.0.2.1 {HOST} {tool_requests.HOST} {signed_requests.HOST}\n"
-        )  # an address that squid refuses, so that nobody is asked
+        )  # squid refuses this address, so no request leaves
         yield from _outcomes_of(policy, method, hosts)
 
 

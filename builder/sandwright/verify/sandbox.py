@@ -41,10 +41,10 @@ class Batch:
 class RenderedSandbox:
     """A rendered method that can be started.
 
-    `launcher` is its launcher, `program` where the probe program is inside. `environment` is the launcher's,
-    which is no more than the host's with what a method needs besides; `descriptors` are what it inherits,
-    `cwd` is where it starts (None: here), `document` the descriptor of its run document, None without.
-    `copies_project`: it starts elsewhere, by the method's own program.
+    `launcher` is its launcher, `program` the path of the probe program inside. `environment` is the
+    launcher's: the host's variables and those that a method needs; `descriptors` are the inherited
+    descriptors, `cwd` is the working directory (None: the current one), `document` the descriptor of its run
+    document, None without. `copies_project`: it starts elsewhere, by the method's own program.
     """
 
     method: str

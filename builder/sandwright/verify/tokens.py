@@ -98,7 +98,7 @@ class Bridged:
 def start_bridge(policy: ResolvedPolicy, fixture: Fixture, token_pair: Tokens) -> Iterator[Bridged]:
     """Run a bridge for a policy's shims, all of them with planted programs and canaries for secrets.
 
-    No program, secret or key of the host's is used. Raise what `serve` raises.
+    No program, secret or key of the host's is used. Raise the exceptions of `serve`.
     """
     directory = fixture.hidden / "host"
     directory.mkdir()

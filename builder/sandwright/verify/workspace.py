@@ -1,4 +1,4 @@
-"""Proves a review workspace: a run changes the copy, and nothing of the project (`apply`: `held_back.py`).
+"""Proves a review workspace: a run changes the copy, and no file of the project (`apply`: `held_back.py`).
 
 Two small projects are planted, whose files the sandbox then changes. One is shown as a copy; the other, the
 control, is changed itself.

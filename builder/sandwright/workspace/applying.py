@@ -71,7 +71,7 @@ def apply(
             _end_killed(workspace)
             gitindex.remember(workspace, tree)
     except OSError as error:
-        raise HostError(f"{workspace.project} can't be changed: {error.strerror or error}") from error
+        raise HostError(f"cannot change {workspace.project}: {error.strerror or error}") from error
     retain(workspace)
     return destination.applied
 

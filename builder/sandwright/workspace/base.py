@@ -19,7 +19,7 @@ from sandwright.workspace.store import Workspace
 
 _MAGIC = b"sandwright-base 1\n"
 _HEAD = struct.Struct("<QQQQI")
-"""Device and inode of the project, how many paths, their bytes, and the CRC-32 of all that follows."""
+"""Device and inode of the project, how many paths, their bytes, and the CRC-32 of the rest of the file."""
 
 _ENTRY = struct.Struct("<cIQ32sQQqqqQQqqq")
 """The first letter of the kind, mode, size, digest, and the stamps of the project's file and of the copy."""
@@ -132,7 +132,7 @@ def read_base(workspace: Workspace) -> Base:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise HostError(f"{workspace.base} can't be read: {error.strerror}") from error
+        raise HostError(f"cannot read {workspace.base}: {error.strerror}") from error
     except ValueError as error:
         raise HostError(f"{workspace.base}: {error}; discard the workspace {workspace.name}") from error
 
@@ -148,4 +148,4 @@ def write_base(workspace: Workspace, base: Base) -> None:
         part.replace(workspace.base)
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise HostError(f"{workspace.base} can't be written: {error.strerror}") from error
+        raise HostError(f"cannot write {workspace.base}: {error.strerror}") from error

@@ -203,7 +203,7 @@ def state_at(parent: int, name: bytes) -> PathState | None:
 
 
 class OpenFolders:
-    """The directories below an open one, by path; the last one stays open until another one is asked for."""
+    """The directories below an open one, by path; the last one stays open until the next is needed."""
 
     def __init__(self, root: int) -> None:
         self._root = root

@@ -89,7 +89,7 @@ def compare(workspace: Workspace, base: Base) -> list[Change]:
         with closing(open_tree(workspace)) as root:
             return CopyComparison(base).changes(root)
     except OSError as error:
-        raise HostError(f"{workspace.tree} can't be read: {error.strerror}") from error
+        raise HostError(f"cannot read {workspace.tree}: {error.strerror}") from error
 
 
 class CopyComparison:
@@ -166,7 +166,7 @@ class CopyComparison:
                 with self.opened(directory, name, status.st_mode) as inner:
                     self._walk_directory(inner, path, depth + 1)
             except OSError as error:
-                new = new._replace(problem=f"it can't be read: {error.strerror}")
+                new = new._replace(problem=f"it cannot be read: {error.strerror}")
         if new.problem:
             self._unread.append(path)
         self._compare_entry(path, new)
@@ -196,7 +196,7 @@ def look_at(directory: int, name: bytes, status: os.stat_result) -> NewEntry:
     try:
         fd = open_locked(directory, name, OPEN_FILE)
     except OSError as error:
-        return NewEntry(kind, mode, status.st_size, problem=f"it can't be read: {error.strerror}")
+        return NewEntry(kind, mode, status.st_size, problem=f"it cannot be read: {error.strerror}")
     with closing(fd):
         status = os.fstat(fd)
         digest = file_digest(fd) if stat.S_ISREG(status.st_mode) else ""

@@ -39,7 +39,7 @@ class Refreshed:
     """The result of a refresh: how many paths it copied and removed in the copy, and how many bytes.
 
     `conflicts` are paths that were changed on both sides; they stay as they are. `left_out` are paths of the
-    project that are not in the copy, each with the reason; what the policy hides is not among them. `linked`
+    project that are not in the copy, each with the reason; hidden paths are not among them. `linked`
     files have further names elsewhere, by which they may be changed.
     """
 
@@ -54,9 +54,9 @@ class Refreshed:
 def refresh(workspace: Workspace, hidden: Hidden) -> Refreshed:
     """Copy the project into the workspace, or its changes since the last copy.
 
-    `hidden` tells whether the policy denies an absolute path: such a path is not copied, and is removed from
-    the copy. The caller holds the lock. Raise HostError for a file that changes again and again while it is
-    read, for operations that fail, and if the project is not the directory that was copied.
+    `hidden` is true for an absolute path that the policy denies: such a path is not copied, and is removed
+    from the copy. The caller holds the lock. Raise HostError for a file that changes again and again while it
+    is read, for operations that fail, and if the project is not the directory that was copied.
     """
     make(workspace)
     try:
@@ -70,7 +70,7 @@ def refresh(workspace: Workspace, hidden: Hidden) -> Refreshed:
             copying.finish()
             gitindex.remember(workspace, project)
     except OSError as error:
-        raise HostError(f"{workspace.project} can't be copied: {error.strerror or error}") from error
+        raise HostError(f"cannot copy {workspace.project}: {error.strerror or error}") from error
     return copying.refreshed
 
 
@@ -269,7 +269,7 @@ class _Copying:
         except FileNotFoundError:
             return None
         except PermissionError:
-            self.refreshed.left_out.append((path, "it can't be read"))
+            self.refreshed.left_out.append((path, "it cannot be read"))
             return None
         with closing(fd):
             return copy_file(fd, *new, path)

@@ -184,7 +184,7 @@ class Destination:
         except OSError as error:
             if not may_be_replaced(error):
                 raise
-            reasons.append(f"it can't be changed in the project: {error.strerror}")
+            reasons.append(f"it cannot be changed in the project: {error.strerror}")
         self.applied.changed += reasons == [""]
         self.applied.conflicts += [(path, reason) for reason in reasons if reason]
 

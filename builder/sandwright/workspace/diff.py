@@ -171,7 +171,7 @@ def _open_side(root: str, path: bytes) -> Iterator[tuple[int | None, bytes]]:
     try:
         fd = os.open(root, OPEN_DIRECTORY)
     except OSError as error:
-        raise HostError(f"{root} can't be read: {error.strerror}") from error
+        raise HostError(f"cannot read {root}: {error.strerror}") from error
     with closing(fd), contextlib.closing(OpenFolders(fd)) as folders:
         yield folders.parent(path)
 

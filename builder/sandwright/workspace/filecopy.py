@@ -38,7 +38,7 @@ def copy_file(source: int, parent: int, name: bytes, path: bytes) -> Entry:
             os.ftruncate(fd, 0)
             os.lseek(fd, 0, os.SEEK_SET)
         else:
-            raise HostError(f"{show(path)} changes all the time: it can't be copied as it was at one moment")
+            raise HostError(f"{show(path)} changes all the time: cannot copy it as it was at one moment")
         mode = copied_mode(before.st_mode, "file")
         set_attributes(fd, before, mode=mode)
         made = stamp_of(os.fstat(fd))

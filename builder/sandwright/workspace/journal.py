@@ -34,7 +34,7 @@ _LAST = 16 << 20
 """Bytes at the end of a journal that contain its last line."""
 
 MOST_BYTES = 4 << 30
-"""Bytes of old content that are kept; the newest journal is kept whatever its size."""
+"""Bytes of old content that are kept; the newest journal is kept at any size."""
 
 _VERSION = 1
 _LINES = "journal"
@@ -93,7 +93,7 @@ class Journal:
             user_dirs.private(str(self.path / _OBJECTS))
             self._directory = os.open(self.path, OPEN_DIRECTORY)
         except OSError as error:
-            raise HostError(f"{self.path} can't be opened: {error.strerror}") from error
+            raise HostError(f"cannot open {self.path}: {error.strerror}") from error
         with contextlib.ExitStack() as stack:
             stack.callback(os.close, self._directory)
             self._objects = os.open(_OBJECTS, OPEN_DIRECTORY, dir_fd=self._directory)
@@ -292,7 +292,7 @@ def _run_of(workspace: Workspace, number: int) -> AppliedRun | None:
     except FileNotFoundError:
         return None
     except (OSError, KeyError, TypeError, ValueError) as error:
-        raise HostError(f"{path} can't be read: {error}") from error
+        raise HostError(f"cannot read {path}: {error}") from error
     if end is None:
         return AppliedRun(number, begun, 0, 0, is_finished=False)
     return AppliedRun(number, begun, end["changed"], end["conflicts"], is_finished=True)
@@ -308,7 +308,7 @@ def remove_journal(workspace: Workspace, number: int) -> None:
                 if name.startswith("removed-"):
                     remove(name, undo)
     except OSError as error:
-        raise HostError(f"{workspace.undo}/{number} can't be removed: {error.strerror}") from error
+        raise HostError(f"cannot remove {workspace.undo}/{number}: {error.strerror}") from error
 
 
 def retain(workspace: Workspace) -> None:

@@ -213,7 +213,7 @@ class Replacing:
         return ""
 
     def unlink_verified(self, slot: Slot, expected: PathState) -> bool:
-        """Unlink a part if it is as expected and nobody has it open for writing; tell whether it was."""
+        """Unlink a part if it is as expected and no process has it open for writing; true if it was."""
         status = os.stat(slot.part, dir_fd=slot.parent, follow_symlinks=False)
         if not stat.S_ISREG(status.st_mode) or expected.kind != "file":
             same = self._rules.is_same(state_at(slot.parent, slot.part), expected)

@@ -1,6 +1,6 @@
 """Finds the changes in a copy while a run works in it, for programs of this run. Nothing is written.
 
-Names can disappear or be replaced at any moment. What can't be read then is a change with a reason. Only a
+Names can disappear or be replaced at any moment. An unreadable path is then a change with a reason. Only a
 file of the size that was copied is read: a file of another size has changed. The launcher's placeholders are
 no changes.
 """
@@ -27,7 +27,7 @@ def running_changes(workspace: Workspace, base: Base) -> list[Change]:
         with closing(os.open(workspace.tree, OPEN_DIRECTORY)) as root:
             return _RunningComparison(base).changes(root)
     except OSError as error:
-        raise HostError(f"{workspace.tree} can't be read: {error.strerror}") from error
+        raise HostError(f"cannot read {workspace.tree}: {error.strerror}") from error
 
 
 class _RunningComparison(CopyComparison):
@@ -50,7 +50,7 @@ class _RunningComparison(CopyComparison):
         except FileNotFoundError:
             return None
         except OSError as error:
-            problem = f"it can't be read: {error.strerror}"
+            problem = f"it cannot be read: {error.strerror}"
             return NewEntry(kind_of(status.st_mode), stat.S_IMODE(status.st_mode), 0, problem=problem)
 
     def _state_now(self, directory: int, name: str, path: bytes, status: os.stat_result) -> NewEntry:

@@ -68,7 +68,7 @@ class _Scanning:
         for name, inner in folders:
             if (below := try_open(directory, name, OPEN_DIRECTORY)) < 0:
                 del self.scanned.found[inner]
-                self.scanned.left_out.append((inner, "it can't be read"))
+                self.scanned.left_out.append((inner, "it cannot be read"))
                 continue
             with closing(below):
                 self.enter(below, inner, depth + 1)

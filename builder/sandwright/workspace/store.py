@@ -99,7 +99,7 @@ def make(workspace: Workspace) -> None:
 
 
 def open_tree(workspace: Workspace) -> int:
-    """The copy, open, whatever mode a program gave it. The caller closes it. Raise OSError."""
+    """The copy, open, with any mode that a program gave it. The caller closes it. Raise OSError."""
     mode = stat.S_IMODE(Path(workspace.tree).lstat().st_mode)
     if mode & stat.S_IRWXU != stat.S_IRWXU:
         Path(workspace.tree).chmod(mode | stat.S_IRWXU)
@@ -163,7 +163,7 @@ def remove(workspace: Workspace) -> None:
     except FileNotFoundError:
         pass
     except OSError as error:
-        raise HostError(f"{workspace.directory} can't be removed: {error.strerror}") from error
+        raise HostError(f"cannot remove {workspace.directory}: {error.strerror}") from error
 
 
 @contextlib.contextmanager

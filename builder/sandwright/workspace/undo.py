@@ -44,7 +44,7 @@ def undo(workspace: Workspace, number: int) -> Applied:
             _take_back(workspace, base, destination, journal, steps, killed=killed)
             journal.end_undo()
     except OSError as error:
-        raise HostError(f"{workspace.project} can't be changed: {error.strerror or error}") from error
+        raise HostError(f"cannot change {workspace.project}: {error.strerror or error}") from error
     if not destination.applied.conflicts:
         remove_journal(workspace, number)
     return destination.applied

@@ -23,7 +23,7 @@ OUTPUT = 1 << 20
 """Bytes of a run's output that are kept, from its beginning."""
 
 IDLE = 15.0
-"""Seconds without a Pod that runs, after which it is asked why."""
+"""Seconds without a running Pod, after which the reason is queried."""
 
 SILENCE = 30.0
 """Seconds in which a node must go on with a log."""
@@ -75,7 +75,7 @@ class ClusterFleet:
         self.connection.ask("PATCH", path, let_go, apply=True, fieldManager=FIELD_MANAGER, force="true")
 
     def follow(self, watcher: FleetWatcher) -> None:
-        """Tell of it until every run is over. Raise NothingRan, HostError."""
+        """Report it until every run is over. Raise NothingRan, HostError."""
         _Following(self, watcher).run()
 
     def remove(self) -> None:
@@ -183,7 +183,7 @@ class _Following:
         self._tell(found.attempt.index)
 
     def _tell(self, index: int) -> None:
-        """Tell of a run that is over, and of attempts that another one followed."""
+        """Report a run that is over, and attempts that were repeated."""
         counts = self._tally.over(index)
         if counts is None or index in self._told:
             return

@@ -90,10 +90,10 @@ def fleet_job(job: Json, order: FleetOrder, *, session: str, owner: str) -> Json
 
 
 def _failure_rules() -> list[Json]:
-    """The rules for failed Pods: a command that ended by itself has ended, whatever its status.
+    """The rules for failed Pods: a command that ended by itself has ended, with any status.
 
-    A Pod that the cluster gave up (drained node, eviction, lost node) is replaced, whatever its command made
-    of that; so is one that was killed.
+    A Pod that the cluster gave up (drained node, eviction, lost node) is replaced, for any exit status of its
+    command; so is one that was killed.
     """
     disrupted = [{"type": "DisruptionTarget", "status": "True"}]
     ended = {"containerName": "sandbox", "operator": "NotIn", "values": [0, *ENDED_FROM_OUTSIDE]}

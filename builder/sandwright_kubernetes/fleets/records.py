@@ -91,7 +91,7 @@ def read_fleet_record(name: str) -> FleetRecord | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:
-        raise HostError(f"{_record_path(name)} can't be read") from error
+        raise HostError(f"cannot read {_record_path(name)}") from error
     return record if record.name == name else None
 
 

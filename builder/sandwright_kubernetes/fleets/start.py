@@ -50,7 +50,7 @@ def _start_fleet(
     session = secrets.token_hex(8)
     job = fleet_job(documents["job.yaml"], order, session=session, owner=owner())
     if has_rows(order):
-        rows_map(order, job)  # it refuses what it can't hold before anything is made
+        rows_map(order, job)  # refuses rows that do not fit before creating any object
     check_cluster(connection, {**documents, "job.yaml": job})
     _check_rights(connection, job, order)
     for line in (*transfer.send(), STAYS) if transfer is not None else ():

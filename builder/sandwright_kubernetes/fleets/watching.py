@@ -21,7 +21,7 @@ WATCH = 60
 """Seconds of one watch; the next goes on from where it was."""
 
 SILENCE = 90.0
-"""Seconds after which a server that says nothing, not even that the watch is over, is asked anew."""
+"""Seconds after which a silent watch is started again."""
 
 PAGE = "200"
 """Objects of one answer to a list: about 1.5 MB of Pods."""

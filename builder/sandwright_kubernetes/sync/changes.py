@@ -1,7 +1,7 @@
 """Applies a command's changes in a Pod to the project, where the project did not change meanwhile.
 
-What was sent is what a path must still be to be replaced or removed; `sandwright.workspace.destination` puts
-the changes into place, and keeps what differs as it is, as a conflict.
+A path is replaced or removed only if it is still as it was sent. `sandwright.workspace.destination` applies
+the changes, and keeps different paths unchanged, as conflicts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def apply_changes(
 ) -> Applied:
     """Apply the files unpacked below one open directory to another one. `sent` are the uploaded files.
 
-    Raise HostError for what this machine can't do, such as a full disk; what was applied until then stays.
+    Raise HostError for a failure of this machine, such as a full disk; changes applied before it stay.
     """
     source = TreeSource(unpacked)
     named = (path for path, record in sent.items() if record.kind is EntryKind.DIRECTORY)
@@ -44,7 +44,7 @@ def apply_changes(
             after = source.state(path)._replace(mode=0o755 if entry.mode & 0o100 else 0o644)
             destination.put(path, _state_of(remaining.get(path)), after)
     except OSError as error:
-        raise HostError(f"the command's changes can't be put into the project: {error.strerror}") from error
+        raise HostError(f"cannot apply the command's changes to the project: {error.strerror}") from error
     finally:
         source.close()
         destination.close()

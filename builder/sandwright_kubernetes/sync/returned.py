@@ -46,8 +46,8 @@ def unpack_changes(
 ) -> ReturnedChanges:
     """Unpack the acceptable changes below the open, empty directory `root`, which is ours alone.
 
-    `takes` says whether a path may be written. Raise ArchiveRefused and IntegrityError for an archive that is
-    refused as a whole, HostError for what this machine can't do.
+    `takes` is true for a path that may be written. Raise ArchiveRefused and IntegrityError for an archive
+    that is refused as a whole, HostError for a failure of this machine.
     """
     reader = TarReader(stream, limits=limits, name="the Pod's archive")
     reading = _Reading(reader, takes)
@@ -62,7 +62,7 @@ def unpack_changes(
     except EntryRefused as refusal:
         raise ArchiveRefused(f"the Pod's archive: {refusal}") from None
     except OSError as error:
-        raise HostError(f"the Pod's archive can't be unpacked: {error.strerror or error}") from error
+        raise HostError(f"cannot unpack the Pod's archive: {error.strerror or error}") from error
     finally:
         tree.abandon()
     return reading.changes

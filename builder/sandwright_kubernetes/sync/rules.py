@@ -1,9 +1,8 @@
 """Paths of a project that go to a Pod, and changes that come back: the policy's rules, as an artifact.
 
-A path is shown in the Pod where the Job mounts the project there and the rules let it be read; what was
-changed there comes back where the mount is writable and the rules let it be written. Names are compared
-as they are and as a file system compares them that knows neither case nor Unicode's normal form: the stricter
-answer holds.
+A path is shown in the Pod where the Job mounts the project there and the rules let it be read; a change there
+is transferred back if the mount is writable and the rules allow writing. Names are compared as they are and
+as a file system compares them that knows neither case nor Unicode's normal form: the stricter answer holds.
 """
 
 from __future__ import annotations

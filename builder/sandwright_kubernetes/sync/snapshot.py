@@ -178,7 +178,7 @@ class _Walk:
             return
         if stat.S_ISDIR(status.st_mode):
             if (below := try_open(directory, name, OPEN_DIRECTORY)) < 0:
-                self._leave(path, "it can't be read")
+                self._leave(path, "it cannot be read")
                 return
             with closing(below):
                 self.enter(below, path, depth + 1)
@@ -197,7 +197,7 @@ class _Walk:
 
     def _add_file(self, directory: int, name: bytes, path: bytes) -> None:
         if (fd := try_open(directory, name, OPEN_FILE)) < 0:
-            self._leave(path, "it can't be read")
+            self._leave(path, "it cannot be read")
             return
         with closing(fd):
             status = os.fstat(fd)

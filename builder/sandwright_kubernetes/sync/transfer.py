@@ -65,7 +65,7 @@ class ProjectTransfer:
         self.job = with_project(job, reference, returns=returns and rules.writes)
 
     def send(self) -> list[str]:
-        """Push the snapshot; say what was left out. Raise RegistryError, WrongContent."""
+        """Push the snapshot; report the skipped paths. Raise RegistryError, WrongContent."""
         self._image.push(self._registry, self._tag)
         return _reason_lines("was not sent", self._image.snapshot.left_out)
 
@@ -135,7 +135,7 @@ def _fetch_changes(running: JobRun, archive: IO[bytes]) -> list[str]:
             time.sleep(_PAUSE)
     lines = words.decode(errors="replace").splitlines()[:_TOLD]
     if status not in (0, INCOMPLETE):
-        raise HostError(f"the Pod can't list the changes: {'; '.join(lines)}")
+        raise HostError(f"the Pod cannot list the changes: {'; '.join(lines)}")
     archive.seek(0)
     return [f"did not come back: {each}" for each in lines]
 

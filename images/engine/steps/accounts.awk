@@ -26,10 +26,10 @@ function read_before(file, keep,    line) {
 
 function taken(kind, file, name, number) {
     if ((file, "name", name) in known) {
-        refuse(kind " '" name "' can't be added: the base has it, with number " known[file, "name", name])
+        refuse("cannot add " kind " '" name "': the base has it, with number " known[file, "name", name])
     }
     if ((file, "number", number + 0) in known) {
-        refuse(kind " '" name "' can't be added: its number " number " is that of '" \
+        refuse("cannot add " kind " '" name "': its number " number " is that of '" \
             known[file, "number", number + 0] "' in the base")
     }
 }

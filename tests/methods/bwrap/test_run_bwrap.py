@@ -231,7 +231,10 @@ def test_below_the_project(project: Project) -> None:
         (("run",), "give a command to run"),
         (("run", "--nonsense", "--", "true"), "no option '--nonsense'"),
         (("run", "--policy"), "--policy needs a value"),
-        (("run", "--policy", "other.yaml", "--", "true"), "other.yaml can't be read: No such file"),
+        (
+            ("run", "--policy", "other.yaml", "--", "true"),
+            "/other.yaml: No such file",
+        ),
         (("run", "--method", "rocket", "--", "true"), "rocket"),
         (
             ("run", "--method", "kubernetes", "--", "true"),
@@ -240,7 +243,7 @@ def test_below_the_project(project: Project) -> None:
         (("run", "--method", "seatbelt", "--", "true"), "seatbelt: Seatbelt is macOS'; this is linux"),
         (("run", "--method", "noop", "--", "true"), "noop enforces nothing and needs a reason"),
         (("run", "--set", "network.mode=nothing", "--", "true"), "network.mode"),
-        (("run", "--method", "landlock", "--", "true"), "landlock can't enforce filesystem.attributes"),
+        (("run", "--method", "landlock", "--", "true"), "landlock cannot enforce filesystem.attributes"),
     ],
     ids=lambda value: "-".join(value[1:]) if isinstance(value, tuple) else "",
 )

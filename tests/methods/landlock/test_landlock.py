@@ -216,7 +216,7 @@ def test_a_port_that_is_exposed_can_be_bound_and_no_other(sandbox: Made) -> None
         "ok",
         "EACCES",
     ]
-    with pytest.raises(RenderError, match=r"landlock can't enforce network\.expose"):
+    with pytest.raises(RenderError, match=r"landlock cannot enforce network\.expose"):
         sandbox(POLICY + "network: {expose: [38127]}\n")
 
 
@@ -447,7 +447,7 @@ def test_each_lack_is_accepted_by_name(sandbox: Made) -> None:
         text = POLICY.replace(f"{{feature: {feature}, method: landlock, reason: a test}}", "").replace(
             "[,", "["
         )
-        with pytest.raises(RenderError, match=f"landlock can't enforce {feature}"):
+        with pytest.raises(RenderError, match=f"landlock cannot enforce {feature}"):
             sandbox(text.replace(", , ", ", ").replace(", ]", "]"))
 
 
@@ -460,7 +460,7 @@ def test_nothing_is_said_below_what_may_be_written(tmp_path: Path) -> None:
     found = grants(resolve(()))
     assert found[str(project)] == "write"
     assert not [path for path in found if path.startswith(f"{project}/")]
-    with pytest.raises(RenderError, match=r"landlock can't enforce filesystem\.deny-inside"):
+    with pytest.raises(RenderError, match=r"landlock cannot enforce filesystem\.deny-inside"):
         registry.render(resolve(()), "landlock")
 
 
@@ -550,7 +550,7 @@ def test_it_comes_second_and_is_not_weaker(tmp_path: Path) -> None:
     registry.render(policy, "landlock")
     refused = resolver(text.split("accept_gaps:", maxsplit=1)[0], tmp_path / "project")(())
     registry.render(refused, "bwrap")
-    with pytest.raises(RenderError, match="landlock can't enforce"):
+    with pytest.raises(RenderError, match="landlock cannot enforce"):
         registry.render(refused, "landlock")
 
 
@@ -575,7 +575,7 @@ def test_verify_needs_of_several_methods_the_one_that_a_run_takes(
 
 def test_it_is_proved(tmp_path: Path) -> None:
     found = red("landlock", PLAIN, tmp_path / "project", None, runs=True)
-    undecided = {name: why for name, why in found.items() if "can't" not in why}
+    undecided = {name: why for name, why in found.items() if "cannot" not in why}
     assert undecided == {}
 
 
@@ -608,7 +608,7 @@ def test_probes_see_what_is_taken_away(tmp_path: Path, what: str) -> None:
     found = red(
         "landlock", text, tmp_path / "project", lambda _, made: replaced(made, name, change), runs=False
     )
-    assert expected <= {probe for probe, why in found.items() if "can't" not in why}
+    assert expected <= {probe for probe, why in found.items() if "cannot" not in why}
 
 
 JUDGED: dict[str, tuple[str, str, str, set[str]]] = {
@@ -631,7 +631,7 @@ JUDGED: dict[str, tuple[str, str, str, set[str]]] = {
 def test_probes_see_what_the_supervisor_lets_through(tmp_path: Path, what: str) -> None:
     source, old, new, expected = JUDGED[what]
     found = red("landlock", PLAIN, tmp_path / "project", launcher(source, old, new), runs=False)
-    assert expected == {probe for probe, why in found.items() if "can't" not in why}
+    assert expected == {probe for probe, why in found.items() if "cannot" not in why}
 
 
 def test_what_is_hidden_is_so_by_another_name_beside_it(sandbox: Made, tmp_path: Path) -> None:

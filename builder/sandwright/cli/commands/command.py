@@ -1,4 +1,4 @@
-"""The shape of a command and of its options: what parsing, help, completion and Invoke's tasks read."""
+"""The data of a command and its options, for parsing, help, completion and Invoke's tasks."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Option:
         return self.help + "; repeatable" * (self.repeatable and bool(self.metavar))
 
     def values(self) -> tuple[str, ...]:
-        """What completion offers as a value; nothing where that is files, or anything."""
+        """The values that completion offers; empty for files and free text."""
         if self.offered == "method":
             methods: tuple[str, ...] = load("sandwright.policy.names:METHODS")
             return methods

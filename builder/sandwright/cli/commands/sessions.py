@@ -49,7 +49,7 @@ COMMANDS = (
                 "keys that detach from the run (default: ctrl-p,ctrl-q; an empty word for none)",
             ),
         ),
-        details="Exits with the command's status; 0 if you detach before; 125 if the terminal can't be"
+        details="Exits with the command's status; 0 if you detach before; 125 if the terminal cannot be"
         " joined. Several clients can be attached and see the same output; the window has the size of the"
         " client that attached or changed it last. If the run has no terminal, it shows only output.",
         example="sandwright attach web",

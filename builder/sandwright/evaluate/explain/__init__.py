@@ -1,4 +1,4 @@
-"""One question, every method: what their artifacts decide, by which rule, and whether the policy says so too.
+"""One question to every method: the decision of its artifacts, the rule, and whether the policy agrees.
 
 A method's artifacts are rendered, read back as their consumer reads them, and evaluated, independently of the
 renderer. Each answer is then compared with the policy's.

@@ -66,13 +66,13 @@ def of_bpf(content: bytes, file: str) -> Calls:
 
 @functools.lru_cache(maxsize=8)
 def _bpf_answers(content: bytes, file: str) -> Callable[[SystemCall], Action]:
-    """The answers of a program: all renderings of a profile share it, and are asked about the same calls."""
+    """The answers of a program. They are cached, because all renderings of a profile share it."""
     program = read_program(content, file=file)
     return functools.lru_cache(maxsize=4096)(lambda call: run_program(program, call))
 
 
 def of_json(content: bytes, file: str, *, caps: Collection[str] = (), listener: Calls | None = None) -> Calls:
-    """The answers of a profile; it is parsed when the first call is asked about.
+    """The answers of a profile; it is parsed at the first question.
 
     `listener` answers the calls that it reports to one.
     """

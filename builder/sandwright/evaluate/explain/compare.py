@@ -1,4 +1,4 @@
-"""Asks every method and compares what they answer with the policy."""
+"""Asks every method and compares its answers with the policy."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Status = Literal["agrees", "stricter", "looser", "disagrees", "refused", "not as
 `agrees`: the same. `stricter`: denied although the policy allows it, and known to be. `looser`: allowed
 although the policy denies it; the policy accepts that, or it is a known difference of the method.
 `disagrees`: another answer, without a known reason. `refused`: rendering refuses the policy, so the method
-enforces nothing of it. `not asked`: the method decides nothing of the kind, or can't be asked.
+does not enforce it. `not asked`: the method makes no such decision, or its artifacts cannot be evaluated.
 """
 
 
@@ -117,7 +117,7 @@ class Comparison:
         return all(row.status != "disagrees" for row in self.rows)
 
     def row(self, method: str) -> Row:
-        """The first row of a method. Raise KeyError when it was not asked."""
+        """The first row of a method. Raise KeyError if there is none."""
         for each in self.rows:
             if each.method == method:
                 return each
@@ -150,10 +150,10 @@ def explain_methods(
 
 
 class MethodQuestions:
-    """A policy's methods, to be asked often: each is rendered and read back once."""
+    """A policy's methods, for many questions: each is rendered and read back once."""
 
     def __init__(self, policy: ResolvedPolicy, methods: Sequence[ComparedMethod]) -> None:
-        """`policy` holds the facts of every path that is asked about."""
+        """`policy` holds the facts about every path in the questions."""
         self.policy = policy
         self.methods = tuple(methods)
         self._read: dict[tuple[str, str], _ReadMethod] = {}
@@ -197,7 +197,8 @@ class MethodQuestions:
 class _ReadMethod:
     """A method with its artifacts read back, None where they can't be.
 
-    `refusal` says why rendering refuses the policy, `findings` what it says of it by feature.
+    `refusal` is the reason why rendering refuses the policy, `findings` are the reports of rendering by
+    feature.
     """
 
     policy: ResolvedPolicy
@@ -221,7 +222,7 @@ def _read_method(policy: ResolvedPolicy, method: ComparedMethod) -> _ReadMethod:
 
 @dataclass(frozen=True)
 class _Asking:
-    """One question, with the policy's answer, to be asked of methods."""
+    """One question for methods, with the policy's answer."""
 
     policy: ResolvedPolicy
     question: Asked
@@ -252,7 +253,7 @@ class _Asking:
         return replace(row, status="refused", reason=read.refusal) if read.refusal and row.decision else row
 
     def _asks_proxy(self, verdict: MethodVerdict) -> bool:
-        """Whether a host that can't be reached is to be asked of the proxy."""
+        """Whether the proxy decides about a host that cannot be reached directly."""
         outside = self.question.kind in ("connect", "request") and self.question.host not in ("", "localhost")
         return outside and self.policy.network.mode == "proxy" and verdict.allowed is False
 

@@ -22,10 +22,11 @@ _Positions = Mapping[str, ArtifactPosition]
 class Isolation:
     """The isolation of a sandbox from the host, according to its artifacts.
 
-    `at` is where they say it. `namespaces` are its own; that of the network is asked about by connections.
-    `capabilities` are those that any process inside can have, without `CAP_`, and `granted` those of them
-    that the method needs under every policy. `devices` are those of the host that can be opened. `unmasked`
-    are the words that lift an engine's masks over /proc and /sys, and `engine_masks` says that it has them.
+    `at` is where they say it. `namespaces` are its own; questions about connections cover that of the
+    network. `capabilities` are those that any process inside can have, without `CAP_`, and `granted` those of
+    them that the method needs under every policy. `devices` are those of the host that can be opened.
+    `unmasked` are the words that lift an engine's masks over /proc and /sys, and `engine_masks` says that it
+    has them.
     """
 
     at: ArtifactPosition

@@ -114,7 +114,7 @@ def _of_mounts(
     if not rules:
         return ""
     if verdict.target in policy.facts.unsearchable:
-        return f"another user owns {verdict.target}, and root can't pass it in a user namespace"
+        return f"another user owns {verdict.target}, and root cannot pass it in a user namespace"
     if verdict.target and policy.facts.kind(verdict.target) is None and not rules[0].private:
         return f"{verdict.target} does not exist, and is not made: it is restricted, or on the way"
     held = files_in_the_way(policy).get(question.path) if question.kind == "write" else None

@@ -28,7 +28,7 @@ class ReadBack(ABC):
         return None
 
     def can_move(self, path: str, facts: HostFacts) -> bool | None:  # noqa: ARG002
-        """Whether a directory can be renamed, with all that is restricted in it; None where nothing says."""
+        """Whether a directory can be renamed, with all restricted paths in it; None if unknown."""
         return None
 
     def binds(self) -> Iterable[tuple[Mount, ArtifactPosition]]:

@@ -17,7 +17,7 @@ _SPELLINGS = frozenset((
 """The patterns for the spelling of names and addresses: lists that name no host."""
 
 _KNOWN = frozenset((
-    # Where it listens, and what it writes: none of it lets a request through
+    # Its ports and its files: none of these lines lets a request through
     "visible_hostname", "deny_info", "logformat", "access_log", "cache_log", "error_directory",
     "cache_store_log", "pid_filename", "coredump_dir", "netdb_filename", "reply_header_access",
     # Sizes and times
@@ -27,7 +27,7 @@ _KNOWN = frozenset((
     # Names
     "dns_defnames", "dns_timeout", "positive_dns_ttl", "negative_dns_ttl", "hosts_file", "dns_nameservers",
 ))  # fmt: skip
-"""Lines that may say anything."""
+"""Lines with any content."""
 
 _CONSTANT = frozenset((
     "cache deny all", "global_internal_static off", "via off", "forwarded_for delete",

@@ -1,8 +1,8 @@
-"""Sandbox profiles of macOS (SBPL): run, asked, and checked, on any machine.
+"""Sandbox profiles of macOS (SBPL): runs, evaluates and checks them on any machine.
 
-A profile is a Scheme program. `compile_profile` runs it and gives its rules; an `Evaluator` says what macOS
-would decide on an operation and which rule is the reason; `lint` looks for likely mistakes.
-`seatbelt/README.md` lists the facts about macOS, and how certain they are.
+A profile is a Scheme program. `compile_profile` runs it and gives its rules; an `Evaluator` gives the
+decision of macOS about an operation and its rule; `lint` looks for likely mistakes. `seatbelt/README.md`
+lists the facts about macOS, each with its evidence.
 
     profile = compile_profile(text, file="agent.sb", params={"ROOT": "/Users/u/project"})
     decision = Evaluator(profile).decide("file-write-create", {"path": "/Users/u/project/.git/hooks/x"})

@@ -1,7 +1,7 @@
 """Many regexes run at once over one text, in time that grows with the text alone.
 
 A deterministic automaton is built while texts are read: each state knows the states it has led to so far.
-What a new step costs is bounded by the sizes of the patterns, so that no pattern makes matching explode.
+The cost of a new step is bounded by the sizes of the patterns, so no pattern makes matching explode.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class State(dict[str, "State"]):
 
 
 class Automaton:
-    """Says for each text which of its patterns match somewhere in it."""
+    """Finds the patterns that match somewhere in a text."""
 
     def __init__(self, programs: Sequence[RegexProgram]) -> None:
         """Patterns are numbered as they stand in `programs`."""

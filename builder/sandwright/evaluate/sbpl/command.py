@@ -1,6 +1,6 @@
 """The output of `sandwright sbpl-eval`, for one question or a batch, as text and as JSON.
 
-Pure: the command line reads the profile, prints what comes back, and turns errors into exits.
+Pure: the command line reads the profile, prints the result, and turns errors into exit codes.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ def evaluate_command(
     """Answer one question: as the lines a person reads, and as the object `--json` prints.
 
     `resource`, `define` and `symlink` are the values of `--resource`, `-D` and `--symlink`, each `KEY=VALUE`.
-    For a `fragment` what every profile begins with is assumed, and said. Raise ProfileError when the profile
-    does not compile, which names the parameters that it lacks; UsageError when the question makes no sense.
+    For a `fragment`, the usual start of a profile is assumed, and the output says so. Raise ProfileError when
+    the profile does not compile, which names the parameters that it lacks; UsageError when the question makes
+    no sense.
     """
     importer = importer if importer is not None else FileImporter(trusted=True)
     params = pairs(define, "-D")

@@ -84,7 +84,7 @@ def scheme_list(items: Iterable[Value], tail: Value = NIL) -> Value:
 
 
 def elements(value: Value, what: str = "list") -> Iterator[Value]:
-    """The elements of a list. Raise SbplFault, calling it `what`, when it is not a proper list."""
+    """The elements of a list. Raise SbplFault if it is not a proper list; `what` names it in the message."""
     while isinstance(value, Pair):
         yield value.car
         value = value.cdr

@@ -120,7 +120,7 @@ def _ending(name: str, level: _Level) -> SbplDecision | None:
 
 
 class Evaluator:
-    """Answers questions about a profile. Tables are made when an operation is first asked for."""
+    """Answers questions about a profile. Tables are made at the first question about an operation."""
 
     def __init__(
         self, profile: SbplProfile, *, symlinks: Mapping[str, str] | None = None, links: Links | None = None
@@ -190,7 +190,7 @@ class Evaluator:
     def levels(self, operation: str, *, whole: bool = False) -> tuple[_Level, ...]:
         """The rules of an operation and of those that decide when nothing names it.
 
-        `whole`: all the way to `default`, past what ends the search.
+        `whole`: up to `default`, past the point where the search ends.
         """
         words = vocabulary()
         chain = list(words.chain(operation))

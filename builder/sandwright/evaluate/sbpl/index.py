@@ -1,8 +1,8 @@
 """Finds the patterns that match a text: by literal, directory, prefix and regex, in one walk over the text.
 
 Paths are walked name by name. A place in the walk knows which directories have been passed and in which state
-the automaton of all regexes is. What a name leads to is worked out once and remembered, and so are the places
-of whole directories: a path in a directory that was asked about before costs two look-ups.
+the automaton of all regexes is. The next place for a name is computed once and cached, and so are the places
+of whole directories: a path in a known directory costs two look-ups.
 """
 
 from __future__ import annotations

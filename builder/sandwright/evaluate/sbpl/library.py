@@ -64,7 +64,7 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class MissingParameter:
-    """A parameter that was asked for and has no value."""
+    """A parameter that the profile uses and that has no value."""
 
     name: str
     span: Span | None
@@ -103,7 +103,7 @@ class Library:
         """The error, with the positions of its file's imports, and a suggestion for a misspelt name.
 
         Nothing is quoted of an imported file, which may be anything that its reader can read: `/etc/shadow`.
-        Whatever forms and imports the expression that failed was inside of are left.
+        All forms and imports around the failed expression are left.
         """
         places = [f" (imported at {found.span.position})" for found in self._importing if found.span]
         self.actions.recover()

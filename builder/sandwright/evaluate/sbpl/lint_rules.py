@@ -107,7 +107,7 @@ def _unreachable(subject: LintedProfile) -> Iterator[SbplFinding]:
 
 
 def _overruler(subject: LintedProfile, rule: Rule) -> Rule | None:
-    """The rule that decides instead of `rule` in all that was tried; None when it decides something."""
+    """The rule that overrides `rule` for every tried request; None if `rule` decides at least one."""
     if not rule.filters:
         return _replaced(subject, rule)
     instead: Rule | None = None

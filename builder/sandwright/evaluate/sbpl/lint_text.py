@@ -64,7 +64,7 @@ def _lint_imports(subject: LintedProfile) -> Iterator[SbplFinding]:
     for found in subject.profile.imports:
         base = found.name.rpartition("/")[2]
         if base in STAND_INS or found.file.startswith(IMPORT_DIRECTORIES):
-            message = f"{found.name} changes with each macOS: what it allows can't be known here"
+            message = f"{found.name} changes with each macOS release: its rules are unknown here"
         elif not found.name.startswith("/"):
             message = f"{found.name} is looked for in system directories, not beside this file"
         else:

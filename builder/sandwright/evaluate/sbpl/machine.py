@@ -275,7 +275,7 @@ class Machine:
                 values.append(operand)
             rest = rest.cdr
         if rest is not NIL:
-            raise SbplFault("a call can't be a dotted list")
+            raise SbplFault("a call cannot be a dotted list")
         return values
 
     def _called(self, call: ProcedureCall) -> FormResult:

@@ -19,7 +19,7 @@ from sandwright.evaluate.sbpl.strings import string_procedures
 
 @dataclass(frozen=True, eq=False)
 class SbplProfile:
-    """A profile that has run: its rules, the files it imported, the parameters it asked for in vain.
+    """A profile that has run: its rules, the files it imported, the parameters that had no value.
 
     `version` is the number that it gives, and where; every version is read as the first.
     """
@@ -47,7 +47,7 @@ def compile_profile(
 ) -> SbplProfile:
     """Run a profile as `sandbox-exec -f` compiles it, with the `params` of `-D`.
 
-    `file` is the name for messages. `importer` finds what the profile imports. A `fragment` is run behind
+    `file` is the name for messages. `importer` finds imported profiles. A `fragment` is run behind
     `PRELUDE`. Raise ProfileError, which says
     where, when the text is no profile, when macOS would not compile it, and when it does not end within
     `limits`.

@@ -207,7 +207,7 @@ def tokens(source: SourceFile, *, comments: bool = False) -> Iterator[tuple[str,
 def _no_token(text: str, offset: int) -> str:
     if text[offset] == '"':
         return "this string is never closed"
-    return f"a profile can't hold the byte 0x{ord(text[offset]):02x}"
+    return f"a profile cannot hold the byte 0x{ord(text[offset]):02x}"
 
 
 def _comment_end(source: SourceFile, start: int) -> int:

@@ -1,10 +1,10 @@
 r"""The regexes of profiles: a small dialect, parsed here and run without backtracking.
 
-The dialect is what macOS was seen to take: `.`, `[…]`, `[^…]` with ranges, `*`, `+`, `?`, `|`, `( )`, a
-backslash before a character that shall mean itself, `$` anywhere and `^` only first. Bytes are compared,
-upper and lower case differ, and a match may begin anywhere unless `^` says otherwise. `{n}`, `\d`, `\w`
-have no special meaning; `(?…)` compiles and never matches (seen on macOS); another `^` does not compile (seen
-on macOS).
+The dialect is the one that macOS was observed to accept: `.`, `[…]`, `[^…]` with ranges, `*`, `+`, `?`, `|`,
+`( )`, a backslash before a literal character, `$` anywhere and `^` only first. Bytes are
+compared, upper and lower case differ, and a match may begin anywhere unless `^` says otherwise. `{n}`, `\d`,
+`\w` have no special meaning; `(?…)` compiles and never matches (seen on macOS); another `^` does not compile
+(seen on macOS).
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class _Compiler:
                 raise SbplFault("unexpected ^ operator in middle of expression")
             case "\\":
                 if self.at >= len(self.pattern):
-                    raise SbplFault("a regex can't end in a single \\")
+                    raise SbplFault("a regex cannot end in a single \\")
                 self.at += 1
                 return self._add_position(1 << ord(self.pattern[self.at - 1]))
             case _:

@@ -41,8 +41,8 @@ _TRUTH = {"true": True, "yes": True, "1": True, "": True, "false": False, "no": 
 class SbplRequest:
     """A resource, ready to be compared. Text is octets; `path` is as given until it is resolved.
 
-    What a request does not name is assumed: a path names a regular file (but `/`, a path that ends in `/`, a
-    symbolic link, a socket and a device are what they are), a connection is TCP.
+    Missing keys have defaults: a path names a regular file (except `/`, a path that ends in `/`, and the
+    known symbolic links, sockets and devices), and a connection is TCP.
     """
 
     path: str | None = None
@@ -153,7 +153,7 @@ def _check_path(request: SbplRequest, path: str) -> None:
     if not path.startswith("/"):
         raise UsageError(f"a resource's path must begin with /, not {readable(path)!r}")
     if "\0" in path:
-        raise UsageError("a resource's path can't hold a NUL byte")
+        raise UsageError("a resource's path cannot hold a NUL byte")
     if path.endswith("/"):
         request.values = {"vnode-type": ("DIRECTORY",), **request.values}
 

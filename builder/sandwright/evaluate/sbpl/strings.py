@@ -87,7 +87,7 @@ class _Strings:
             or not isinstance(count, int)
             or not 0 <= count <= self.machine.limits.string
         ):
-            raise SbplFault(f"make-string can't make a string of {describe(count)} bytes")
+            raise SbplFault(f"make-string cannot make a string of {describe(count)} bytes")
         return self.machine.check_string((" " if fill is None else _char(fill, "make-string")) * count)
 
     def split(self, value: Value, separator: Value) -> Value:

@@ -3,7 +3,7 @@
 The rules of an operation and of its parents form one order of precedence: those that name the operation
 itself come first, newest first, then those of its parent, up to the first operation with an unfiltered rule
 or a decision. Rank 0 decides before rank 1. A request is looked up in indexes by literal, by
-ancestor, by prefix and by one automaton for all regexes; what can't be indexed is tried one by one.
+ancestor, by prefix and by one automaton for all regexes; the other rules are tried one by one.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ FIELD(WORD, record)          /* the session record: JSON after the fields that d
 /* Python's words for the report after a run, without record and status; empty: Python stays resident during
  * the run. */
 FIELD(WORDS, report)
-FIELD(WORDS, roots)          /* what the sandbox can write */
-FIELD(WORDS, closed)         /* what it can't write below them */
+FIELD(WORDS, roots)          /* the writable paths of the sandbox */
+FIELD(WORDS, closed)         /* the closed paths below them */
 FIELD(WORDS, git)
 FIELD(WORDS, names)          /* names that programs of the host use; "*x": all that end with x */
 /* The file with the findings of the last report; without a path, a report is always needed. */

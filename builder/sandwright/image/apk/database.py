@@ -1,7 +1,7 @@
 """Writes apk's record of installed packages, so that `apk`, scanners and our SBOMs know an image's packages.
 
-Format: apk's database of version 2: `installed` has the fields of an index, then for each directory and
-file its mode, owner and checksum; `scripts.tar` and `triggers` are what apk runs when a derived image
+Format: apk's database of version 2: `installed` has the fields of an index, then for each directory and file
+its mode, owner and checksum; `scripts.tar` and `triggers` hold the scripts that apk runs when a derived image
 installs or removes packages.
 """
 

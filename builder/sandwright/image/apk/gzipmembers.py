@@ -92,7 +92,7 @@ class GzipMember:
             data = self._inflate.decompress(piece, size)
         except _DAMAGE as damage:
             raise IntegrityError(f"{self._members.name}: its gzip data is damaged: {damage}") from damage
-        if self._inflate.eof:  # what it has not used is the end of the last piece
+        if self._inflate.eof:  # the unused data is the end of the last piece
             rest = self._inflate.unused_data
             self._hash_input(self._last[: len(self._last) - len(rest)])
             self._members.put_back(rest)

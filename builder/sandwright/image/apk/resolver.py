@@ -1,8 +1,8 @@
 """Resolves packages with the real apk, in a private root, without a network.
 
 apk decides which versions belong together. It reads the indices that we fetched, checks their signatures
-itself, and only says what it would install. Where this machine has no apk, a static one comes from the
-repository: package `apk-tools-static`.
+itself, and only lists the packages that it would install. Where this machine has no apk, a static one comes
+from the repository: package `apk-tools-static`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class PrivateApk:
             check=False,
         )
         if not result:
-            raise LockError(f"apk can't resolve the packages:\n{_apk_errors(result)}")
+            raise LockError(f"apk cannot resolve the packages:\n{_apk_errors(result)}")
         return _INSTALLING.findall(result.stdout.decode("utf-8", "replace"))
 
     def _write_installed(self, paragraphs: Iterable[Mapping[str, str]]) -> None:

@@ -34,13 +34,13 @@ def read_keys(paths: list[Path]) -> dict[str, bytes]:
     try:
         return {path.name: read_unlinked(path) for path in paths}
     except OSError as error:
-        raise HostError(f"{error.filename}: can't be read: {error.strerror}") from None
+        raise HostError(f"cannot read {error.filename}: {error.strerror}") from None
 
 
 def verify_signature(member: SignedMember, keys: Mapping[str, bytes], what: str) -> str:
     """Verify the signature of a member, and give the name of the key that signed it.
 
-    Raise IntegrityError, which begins with `what`, when none did.
+    Raise IntegrityError if none did; its message begins with `what`.
     """
     if _MISSING is not None:
         raise ToolMissing("cryptography", _HINT) from _MISSING

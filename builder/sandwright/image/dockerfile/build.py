@@ -50,8 +50,8 @@ class BuildRequest:
 
     `catalogue` has the definitions, `names` those wanted, none meaning all; a base that is not among them
     comes from the embedded builder. `builder` is another image for the first stages, pinned by digest, absent
-    ours. `output` is where the embedded builder's images are. `repository` is what the names of the results
-    begin with, `grounds` those of what they are built on. The rest is as for `build_images`.
+    ours. `output` is where the embedded builder's images are. `repository` is the prefix of the results'
+    names, `grounds` that of their bases' names. The rest is as for `build_images`.
     """
 
     catalogue: Mapping[str, ImageDefinition]
@@ -78,8 +78,8 @@ def build_in_engine(
 
     `host_platform` is the platform of this machine, whose image is named `:latest` too. An image gets its
     names when it is complete; until then they stay with the previous image. `leave_out` receives each image
-    whose base the registry does not serve; without it, that is an error. Raise what `build_images` raises,
-    and HostError when the engine can't be used.
+    whose base the registry does not serve; without it, that is an error. Raise the exceptions of
+    `build_images`, and HostError if the engine is not usable.
     """
     chosen = _chosen_definitions(wish)
     progress.note(f"{engine.name}: {engine.check()}")
@@ -242,7 +242,7 @@ class _EngineBuild:
         return f"{self._wish.grounds}/{definition.name}-base:{digest[:16]}"
 
     def _base_config(self, definition: ImageDefinition, platform: str) -> Config:
-        """The default configuration of the image below. A registry is asked only if necessary."""
+        """The default configuration of the image below. A registry is queried only if necessary."""
         below = Config()
         line = [definition, *base_definitions(self._wish.catalogue, definition.name)]
         if line[-1].reference is not None and any(each.config.init for each in line):
@@ -302,8 +302,8 @@ def embedded(
 ) -> dict[str, ImageLayout]:
     """Images and their bases, by the embedded builder, unless all of them exist.
 
-    For all platforms it lies where that builder puts it; where it doesn't, it is built beside, for those that
-    are wanted, so that nothing of the other place changes.
+    Images for all platforms are in that builder's output. A missing one is built in a second place, for the
+    requested platforms, and the output stays unchanged.
     """
     fixed: dict[str, Any] = {"epoch": wish.epoch, "frozen": wish.frozen}
     whole = plan_build(catalogue, names, output=wish.output, **fixed)

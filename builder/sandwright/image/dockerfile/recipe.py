@@ -41,7 +41,7 @@ _NO_PART = {"smoke", "compression"}
 class BaseReferences:
     """The base of an image: the references of the builder and, for a derived image, of the base.
 
-    `config` is what containers of the base do by default.
+    `config` holds the default settings of containers of the base.
     """
 
     builder: str
@@ -85,8 +85,8 @@ def make_context(
     """The context of an image for one platform.
 
     `bases` are the definitions below it, nearest first. `files` has the packages by their SHA-256; without it
-    there are none in the context, which then is good for reading only. Raise BuildError for what a
-    Dockerfile can't say.
+    there are none in the context, which then is good for reading only. Raise BuildError for a definition that
+    a Dockerfile cannot express.
     """
     program = None if definition.config.init is None else init.program(platform)
     found = added.additions(definition, bases, epoch, init=program)

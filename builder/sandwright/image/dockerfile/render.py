@@ -1,7 +1,8 @@
 r"""Renders the Dockerfile of an image from its definition and lock. Pure.
 
 The language: the Dockerfile reference, and moby's parser, which Buildah's follows. A value is written in
-double quotes, in which `\`, `"` and `$` are escaped, or as a JSON array; what neither can hold is refused.
+double quotes, in which `\`, `"` and `$` are escaped, or as a JSON array; a value that neither can hold is
+refused.
 """
 
 from __future__ import annotations
@@ -50,18 +51,14 @@ class Recipe:
 
 
 def render_dockerfile(definition: ImageDefinition, recipe: Recipe) -> str:
-    """The Dockerfile. Raise BuildError when the definition says something that none can hold."""
+    """The Dockerfile. Raise BuildError for a definition that no Dockerfile can express."""
     kind = _template_kind(definition)
     if definition.distribution == "alpine":
-        raise BuildError(
-            f"image '{definition.name}' can't be written as a Dockerfile: its packages are Alpine's"
-        )
+        raise BuildError(f"cannot write image '{definition.name}' as a Dockerfile: its packages are Alpine's")
     if definition.languages.files:
-        raise BuildError(f"image '{definition.name}' can't be written as a Dockerfile: it has languages")
+        raise BuildError(f"cannot write image '{definition.name}' as a Dockerfile: it has languages")
     if "alternatives" in definition.declare:
-        raise BuildError(
-            f"image '{definition.name}' can't be written as a Dockerfile: it declares alternatives"
-        )
+        raise BuildError(f"cannot write image '{definition.name}' as a Dockerfile: it declares alternatives")
     merged = (*MERGED, *MORE_MERGED[architecture(recipe.platform)]) if kind == "scripts" else MERGED
     try:
         return render_template(
@@ -81,7 +78,7 @@ def render_dockerfile(definition: ImageDefinition, recipe: Recipe) -> str:
             **_container_settings(definition, recipe.config, recipe.user),
         )
     except RenderError as error:
-        raise BuildError(f"image '{definition.name}' can't be written as a Dockerfile: {error}") from error
+        raise BuildError(f"cannot write image '{definition.name}' as a Dockerfile: {error}") from error
 
 
 def adds_accounts(definition: ImageDefinition) -> bool:

@@ -155,7 +155,7 @@ KNOWN: tuple[KnownDifference, ...] = (
 
 
 def _digests(reader: TarReader, entry: TarEntry) -> tuple[str, str]:
-    """The digest of a file's content, and that of its meaning; nothing of anything else."""
+    """The digest of a file's content, and that of its meaning; empty for other entries."""
     if entry.kind is not EntryKind.FILE:
         return "", ""
     digest = hashlib.sha256()
@@ -192,7 +192,7 @@ def _name_links(tree: Mapping[bytes, FileFacts]) -> None:
             tree[paths[0]].linked = tuple(sorted(paths))
 
 
-def _show_value(value: Any) -> str:  # noqa: ANN401 - whatever a field holds
+def _show_value(value: Any) -> str:  # noqa: ANN401 - any value of a field
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple) and value and isinstance(value[0], bytes):

@@ -1,4 +1,4 @@
-"""The first process of images that say `config.init`: a small static program that ships built."""
+"""The first process of images with `config.init`: a small static program that ships built."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
  * the policy's rules, not from the mount plan, so a path that is mounted by mistake still can't be read or
  * written.
  *
- * The rules for the host's files are made outside, for the files at these paths there, whatever is mounted
+ * The rules for the host's files are made outside, for the files at these paths there, independent of mounts
  * over them inside. The rules for the sandbox's own file systems (/proc, /dev, /tmp) are made inside, after
  * all mounts and before any other program runs. A rule allows access to everything below its path, so denied
  * and read-only paths in an allowed directory depend on mounts alone.

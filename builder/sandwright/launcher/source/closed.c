@@ -1,8 +1,8 @@
 /* The launcher's part of closed directories (closed.h): their entries get Landlock rules, they themselves get
  * none.
  *
- * Landlock then denies to create, link or move anything in a closed directory, whatever a program changes in
- * its memory while the supervisor checks a call. The directories below that exist at the start need no
+ * Landlock then denies to create, link or move anything in a closed directory, even if a program changes its
+ * memory while the supervisor checks a call. The directories below that exist at the start need no
  * supervisor, because they have rules.
  */
 #define _GNU_SOURCE

@@ -2,7 +2,7 @@
  * directories (closed.h), in which Landlock lets no program create anything, and in new directories below
  * them. All other calls go on unchanged.
  *
- * A call that goes on is safe, whatever the caller's threads change in its memory meanwhile: if it then
+ * A call that goes on is safe, even if the caller's threads change its memory meanwhile: if it then
  * creates a name in a closed directory, the kernel refuses it. The supervisor uses its own copies of the
  * paths, in directories that it has opened and judged. Restricted names fail with EACCES. Mount points can't
  * be renamed, as in the sandbox: the kernel would allow it here, because the supervisor is in another mount

@@ -89,8 +89,8 @@ static inline bool is_reported(const struct run *run)
     return run->terminal || run->document.started >= 0;
 }
 
-/* The functions of a method; each may be NULL. `clean` and `end` run in the monitor or the launcher, whatever
- * exists at that time and whatever the caller knows. They therefore find things by name (run->name,
+/* The functions of a method; each may be NULL. `clean` and `end` run in the monitor or the launcher, in
+ * any state of the run and of the caller. They therefore find things by name (run->name,
  * run->state), and may be called twice. */
 struct method {
     const char *name;                         /* the plan's field `method` */

@@ -1,5 +1,5 @@
-/* Parses /proc/PID/mountinfo (proc_pid_mountinfo(5)), whatever names a sandbox has put there, and finds the
- * mount that is visible at a path. */
+/* Parses /proc/PID/mountinfo (proc_pid_mountinfo(5)), with any names that a sandbox has put there, and finds
+ * the mount that is visible at a path. */
 #define _GNU_SOURCE
 
 #include "utils.h"

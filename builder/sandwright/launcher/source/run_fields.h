@@ -18,7 +18,7 @@ FIELD(NUMBER, channel)     /* an inherited descriptor of the bridge */
 FIELD(NUMBER, started)
 FIELD(WORD, requests)      /* the path of the socket for further commands (requests.c); absent: none */
 FIELD(WORD, cidfile)       /* the file to which an engine writes the container's ID */
-/* NAME=VALUE: variables to set inside, whatever the launcher's environment contains. */
+/* NAME=VALUE: variables to set inside, independent of the launcher's environment. */
 FIELD(WORDS, variables)
 /* The project and the copy that is shown in its place, each followed by DEVICE:INODE (workspace.c); absent:
  * no copy. */

@@ -22,8 +22,8 @@
 
 enum { BLOCK = 65536 };
 
-/* Standard input uses `write`, and `look`, the command's end of the pipe, to see what the command has not
- * read. Outputs use `read`. */
+/* Standard input uses `write`, and `look`, the command's end of the pipe, to see the data that the command
+ * has not read. Outputs use `read`. */
 static struct relay {
     int read, write, look;
 } relays[3] = {{-1, -1, -1}, {-1, -1, -1}, {-1, -1, -1}};
@@ -156,8 +156,8 @@ static void copy_input(void)
         end_input();
 }
 
-/* Moves a file's position back over what the command has not read, for the next reader. The command may have
- * written to the pipe itself. */
+/* Moves a file's position back over the data that the command has not read, for the next reader. The command
+ * may have written to the pipe itself. */
 static void leave_input(void)
 {
     struct stat status;

@@ -1,5 +1,5 @@
 /* Checks whether a Git index, which a sandbox may have written, would lead Git on the host out of the work
- * tree (gitformat-index(5)). It is strict: whatever Git itself would not write is refused, so that Git's
+ * tree (gitformat-index(5)). It is strict: data that Git itself would not write is refused, so that Git's
  * parser can't read the file differently. */
 #define _GNU_SOURCE
 #include <limits.h>

@@ -23,7 +23,7 @@ class Alcless(Launched):
         return ("alclessctl", "rsync")
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
-        """Look for what it needs; only an instance that is there already could be started."""
+        """Look for its requirements; only an existing instance could be started."""
         if host.os != "darwin":
             return Preflight(self.name, "wrong-system", f"alcless is for macOS; this is {host.os}")
         if missing := [name for name in self.programs() if process.find(name) is None]:

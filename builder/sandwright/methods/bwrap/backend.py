@@ -73,9 +73,9 @@ class Bwrap(Launched):
 def _is_forsaken(process: int) -> bool:
     """Whether it is process 1 of a sandbox of this user that a launcher began, and its bubblewrap has gone.
 
-    bubblewrap has the kernel end process 1 with it only when that is let go (`--block-fd`). Until then it
-    holds what it waits for, which the launcher gave it open for reading and writing: no other process has the
-    end of a pipe so, whatever it calls itself.
+    bubblewrap arranges for the kernel to end process 1 with it only after the wait of `--block-fd` ends.
+    Until then, process 1 holds the pipe that it waits for, which the launcher opened for reading and writing.
+    No other process has an end of a pipe opened in this way, under any name.
     """
     with contextlib.suppress(OSError, IndexError, ValueError):
         process_dir = Path(f"/proc/{process}")
@@ -89,14 +89,14 @@ def _is_forsaken(process: int) -> bool:
             status_numbers(process, b"NSpid")[1:] == [1]
             and status_numbers(process, b"Uid")[0] == os.geteuid()
             and above != LAUNCHER.encode()
-            and not _run_one_program(process, parent)  # its bubblewrap, by whatever name
+            and not _run_one_program(process, parent)  # its bubblewrap, under any name
             and _is_whole_pipe(process_dir, waits_on)
         )
     return False
 
 
 def _run_one_program(process: int, parent: int) -> bool:
-    """Whether both do. Those of another user can't be asked."""
+    """Whether both do. Processes of another user cannot be inspected."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{process}/exe").samefile(f"/proc/{parent}/exe")
     return False
@@ -122,7 +122,7 @@ def explain_failure(failed: Failed, host: MachineFacts) -> tuple[Code, str, str]
     if "setting up uid map" in stderr or "RTM_NEWADDR" in stderr:
         return namespace_obstacle(host, profile=_profile_remedy()) or (
             "container-filter",
-            f"the user namespace can't be set up: {stderr}",
+            f"cannot set up the user namespace: {stderr}",
             _outer_container_advice(host),
         )
     if "Can't mount proc" in stderr:

@@ -43,7 +43,8 @@ def bwrap_launcher(
 ) -> tuple[Artifact, ...]:
     """`launch` for bubblewrap, and its plan.
 
-    `files` are what it checks and uses: the arguments, `count` of them, the filter, the plan of mounts.
+    `files` are the files that it checks and uses: the arguments, `count` of them, the filter, the plan of
+    mounts.
     """
     launch = dataclasses.replace(
         common_plan(policy, plan, "bwrap"),

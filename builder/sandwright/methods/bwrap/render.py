@@ -104,7 +104,7 @@ def _add_mount(mount: Mount, bwrap: BwrapArguments) -> None:
 
 
 def _placeholder(placeholder: Placeholder, bwrap: BwrapArguments) -> None:
-    """A directory is made, and lies under an empty one in memory: a fifth of what a bind costs bubblewrap.
+    """A directory is created, and lies under an empty one in memory, five times as fast as a bind.
 
     An existing one is left alone; `launch` has checked its owner. A program that changes the mode of
     the cover writes to the sandbox's memory there, and nothing reaches the host.

@@ -2,8 +2,9 @@
 
 It is the same container, but nothing of ours starts it: the variables of the host, the time limit, the way to
 the proxy and the shims are a launcher's, and are not there. The tool that starts it replaces `${…}` in every
-text, so a value that holds such is refused. An image may carry settings of its own (`devcontainer.metadata`),
-which the tool adds to these; and an editor brings its own channels (agents, credentials) into what it opens.
+text, so a value that contains `${` is refused. An image may carry settings of its own
+(`devcontainer.metadata`), which the tool adds to these; and an editor brings its own channels (agents,
+credentials) into the container.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ Json = dict[str, Any]
 def render_devcontainer(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     """`devcontainer.json`, and the files that it names.
 
-    Raise RenderError for what Docker or the file can't be told.
+    Raise RenderError for a setting that Docker or the file cannot express.
     """
     if policy.network.mode == "proxy":  # without a launcher there is none
         policy = replace(policy, network=replace(policy.network, mode="none"))
@@ -78,7 +79,7 @@ def render_devcontainer(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     }
     for text in _json_texts(document):
         if _VARIABLE.search(text):
-            raise RenderError(f"devcontainer.json can't hold {text!r}: its readers replace ${{…}}")
+            raise RenderError(f"devcontainer.json cannot hold {text!r}: its readers replace ${{…}}")
     project = _project_source(policy)
     directory = f"{project}/{PLACE}"
     document["runArgs"] += [_overlay(directory, each.name) for each in files if each.name != "seccomp.json"]
@@ -166,7 +167,7 @@ def _mount_strings(policy: ResolvedPolicy, made: Container) -> Iterator[str]:
 
 
 def _project_source(policy: ResolvedPolicy) -> str:
-    """The project's directory on the host: as a variable, where what is put in can't mean anything more.
+    """The project's directory on the host: as a variable, if its value contains no further variable.
 
     Raise RenderError for a path that would be replaced in part.
     """
@@ -174,7 +175,7 @@ def _project_source(policy: ResolvedPolicy) -> str:
     if not set(path) & set(',"\r\n'):
         return FOLDER
     if _VARIABLE.search(path):
-        raise RenderError(f"devcontainer.json can't hold {path!r}: its readers replace ${{…}}")
+        raise RenderError(f"devcontainer.json cannot hold {path!r}: its readers replace ${{…}}")
     return path
 
 

@@ -12,7 +12,7 @@ EXPECTED: Mapping[str, Answers] = {
     "root.inside": Answers("ok", "declared: the command has UID 0 of the host, without capabilities"),
     "net.outside": Answers("ENETUNREACH EADDRNOTAVAIL", "engines switch IPv6 off, so that it has no address"),
     "unix.unlisted": Answers(
-        "EACCES ECONNREFUSED", "a file covers it that can't be written, and no process listens there"
+        "EACCES ECONNREFUSED", "a file that cannot be written covers it, and no process listens there"
     ),
     "unix.written": Answers("ok", "declared: only known sockets are hidden, and programs may have their own"),
     "unix.later": Answers("ok", "declared: only known sockets are hidden, and programs may have their own"),

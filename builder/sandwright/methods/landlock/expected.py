@@ -10,7 +10,7 @@ from sandwright.methods.properties import Answers
 _REFUSED = Answers(
     "EACCES EROFS", "Landlock answers every refusal with this error, unless a mount of the host refuses first"
 )
-_DEVICE = Answers("EACCES EPERM ENOENT", "it exists if the host has it, and can't be opened")
+_DEVICE = Answers("EACCES EPERM ENOENT", "it exists if the host has it, and cannot be opened")
 _NO_TERMINAL = Answers("EACCES", "no terminal can be created, because their names are in /dev/pts")
 
 _UNLISTED = Answers(
@@ -40,7 +40,7 @@ EXPECTED: Mapping[str, Answers] = {
     "git.move": _unenforced("filesystem.git-links"),
     "reserved.read": _REFUSED,
     "reserved.write": _REFUSED,
-    "listed": Answers("ok EACCES", "a directory in which something is denied can't be listed"),
+    "listed": Answers("ok EACCES", "a directory in which something is denied cannot be listed"),
     "hidden.entry": _REFUSED,
     "hidden.attributes": _unenforced("filesystem.attributes"),
     "hidden.list": _REFUSED,

@@ -1,6 +1,6 @@
 """Grants of a policy on the host's files, as the launcher reads them: `rules`, words that end with NUL.
 
-Each grant is two words, what and a path: `hide`, `read`, `write`, `device`, `terminal`. The most specific
+Each grant is two words, a kind and a path: `hide`, `read`, `write`, `device`, `terminal`. The most specific
 path wins, but there are no grants below a writable path: Landlock grants all of it. A directory with
 hidden entries is granted entry by entry when the sandbox starts (launcher/source/grants.c), so
 that a hidden name that doesn't exist yet stays hidden too.
@@ -19,7 +19,7 @@ Grant = Literal["hide", "read", "write", "device", "terminal"]
 GRANTS: tuple[Grant, ...] = get_args(Grant)
 
 DEVICES = ("/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero")
-"""The granted devices: none that belongs to anybody, no terminal of others, no shared memory."""
+"""The granted devices: no device of a person, no terminal of others, no shared memory."""
 
 TERMINAL = "/dev/tty"
 """The terminal of the session, which is the sandbox's own or none."""

@@ -45,7 +45,7 @@ def render_landlock(policy: ResolvedPolicy) -> tuple[Artifact, ...]:
     common = common_plan(policy, MountPlan("host", (), (), ()), "landlock")
     launch = dataclasses.replace(
         common,
-        absent=(),  # what appears where something is hidden stays hidden
+        absent=(),  # new files in hidden places stay hidden
         never=(*common.never, "TMPDIR") if policy.filesystem.tmp == "private" else common.never,
         project=None,
         sockets=dataclasses.replace(socket_plan(policy), supervised=True) if supervised else SocketPlan(),

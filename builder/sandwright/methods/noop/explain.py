@@ -19,7 +19,7 @@ class Unrestricted(ReadBack):
     set_variables: dict[str, ArtifactPosition]
 
     def answer(self, question: Asked, facts: HostFacts, arch: str) -> MethodVerdict:  # noqa: ARG002 - the same anywhere
-        """Allowed, whatever the question is."""
+        """Allowed, for every question."""
         position = self.set_variables.get(question.name) if question.kind == "env" else None
         return MethodVerdict(allowed=True, because="noop enforces nothing", position=position)
 

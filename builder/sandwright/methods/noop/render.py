@@ -1,4 +1,4 @@
-"""Renders the method that enforces nothing, for those who named it: a launcher that says so each time."""
+"""Renders the method that enforces nothing: its launcher prints a warning at each start."""
 
 from __future__ import annotations
 

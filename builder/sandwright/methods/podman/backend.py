@@ -94,7 +94,7 @@ class Podman(EngineBackend):
         except (OSError, ValueError):
             return
         for child in children_of(monitor):
-            kill(child, sure=lambda: _is_monitor(monitor, directory) and child in children_of(monitor))  # noqa: B023 - asked at once
+            kill(child, sure=lambda: _is_monitor(monitor, directory) and child in children_of(monitor))  # noqa: B023 - called at once
         kill(monitor, sure=lambda: _is_monitor(monitor, directory))
         runtime = EngineClient(self.name).runtime_path(timeout=ASKING)
         if runtime and re.fullmatch("[0-9a-f]{64}", container):

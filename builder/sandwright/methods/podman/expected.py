@@ -16,7 +16,7 @@ EXPECTED: Mapping[str, Answers] = {
     "net.outside": Answers("ENETUNREACH EADDRNOTAVAIL", "engines switch IPv6 off, so that it has no address"),
     "image.file": Answers("ENODATA ENOENT", "the runtime masks it with the null device"),
     "unix.unlisted": Answers(
-        "EACCES ECONNREFUSED", "a file covers it that can't be written, and no process listens there"
+        "EACCES ECONNREFUSED", "a file that cannot be written covers it, and no process listens there"
     ),
     "unix.written": Answers("ok", "declared: only known sockets are hidden, and programs may have their own"),
     "unix.later": Answers("ok", "declared: only known sockets are hidden, and programs may have their own"),

@@ -23,7 +23,7 @@ from sandwright.questions import EntryKind
 from sandwright.render.rendered import Rendered
 
 PROXY_PORT = 3128
-"""The port that the profile is asked with: which one it is, the launcher says at each start."""
+"""The port in questions to the profile; the launcher sets the real one at each start."""
 
 _VNODES: dict[EntryKind, str] = {
     "directory": "DIRECTORY",
@@ -66,7 +66,7 @@ class ReadProfile(ReadBack):
                     allowed=None, because="a profile decides operations, not Linux's system calls"
                 )
 
-    def can_move(self, path: str, facts: HostFacts) -> bool | None:  # noqa: ARG002 - whatever is there
+    def can_move(self, path: str, facts: HostFacts) -> bool | None:  # noqa: ARG002 - for any kind of file
         """Whether a path can be renamed: macOS checks whether the old name may be removed."""
         resource: Resource = {"path": self._path_on_macos(path), "vnode-type": "DIRECTORY"}
         return _evaluate_operation(self.evaluator, "file-write-unlink", resource).allowed
@@ -150,7 +150,7 @@ def read_seatbelt(rendered: Rendered, policy: ResolvedPolicy) -> ReadProfile:
 
 
 def _launcher_variables(rows: dict[str, list[variables.Words]]) -> Iterator[tuple[str, ArtifactPosition]]:
-    """The variables that the launcher gives values, with the place that says so."""
+    """The variables that the launcher sets, with the place of each in the launcher."""
     for switch, name in (("sw_tells_tmp", "TMPDIR"), ("sw_bridge", "PATH")):
         for words in rows.get(switch, ()):
             yield name, words[0][1]

@@ -1,8 +1,9 @@
 """A policy's rules for paths, in Seatbelt's order: shallow before deep, so that the deepest decides.
 
 Among filtered rules that name the same operation the last one that matches decides. Between two places for
-which the policy has a rule nothing changes, so a rule for each place where the answer differs from that of
-the directory above says all of it. Protected names go into patterns, for all directories of a depth together.
+which the policy has a rule nothing changes, so it is enough to have a rule for each place where the answer
+differs from that of the directory above. Protected names go into patterns, for all directories of a depth
+together.
 """
 
 from __future__ import annotations
@@ -240,7 +241,7 @@ class _Placing:
         self._out.seen.extend(sorted(found))
 
     def _deciding_rules(self, path: str) -> tuple[PathRule, ...]:
-        """The policy's rules for a path, asked once for each."""
+        """The policy's rules for a path, looked up once for each."""
         if path not in self._known:
             self._known[path] = self._tree.deciding(path)
         return self._known[path]

@@ -2,7 +2,7 @@
 
 Filters compare bytes. For an existing file the kernel reports the stored spelling, but a denied path
 may not exist yet: on a volume that ignores case, `.GIT/hooks` would be made beside the rule and found as
-`.git/hooks`. So what takes rights away matches every spelling, and what gives them only the one.
+`.git/hooks`. So rules that deny match every spelling, and rules that allow only the stored one.
 """
 
 from __future__ import annotations

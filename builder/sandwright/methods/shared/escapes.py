@@ -27,7 +27,7 @@ KNOWN = (
 def escapes(output: str) -> tuple[str, str] | None:
     """The known escape of a runtime's version, and its remedy; None without one.
 
-    A distribution that mended its own package keeps the number, so it may be told for nothing.
+    A distribution can fix its package under the same version, so the warning may be wrong.
     """
     found = _VERSION.search(output)
     if found is None:

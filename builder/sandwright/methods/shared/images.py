@@ -30,8 +30,8 @@ def how_to_build(image: str, platform: str) -> str:
 def rootfs(policy: ResolvedPolicy, inputs: LiveHost, *, notify: Notify = quiet) -> Path:
     """The image that a run takes: the root file system of the policy's, unpacked if it has not been.
 
-    Raise HostError when the image is missing, with the command that builds it; when the sandbox could
-    write there, since the image decides what the next sandbox sees; and when it may come from a stranger.
+    Raise HostError when the image is missing, with the command that builds it; when the sandbox could write
+    there, since it would then control the next sandbox; and when its source is not trusted.
     """
     if configured := os.environ.get(ROOTFS):
         inputs.ask("variable", ROOTFS)
@@ -60,7 +60,7 @@ def rootfs(policy: ResolvedPolicy, inputs: LiveHost, *, notify: Notify = quiet) 
 
 
 class _Once:
-    """Tells that an image is unpacked when its first layer is."""
+    """Reports the unpacking of an image at its first layer."""
 
     def __init__(self, policy: ResolvedPolicy, image: Image, notify: Notify) -> None:
         size = sum(layer.size for layer in image.layers)

@@ -92,7 +92,7 @@ class Launched:
 
     def remove(self, leftover: Leftover) -> None:
         """Nothing is left, so do nothing."""
-        raise HostError(f"{leftover} can't be removed")
+        raise HostError(f"cannot remove {leftover}")
 
     def canary(
         self,

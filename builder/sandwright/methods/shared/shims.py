@@ -40,7 +40,7 @@ from sandwright.launcher.plan import ShimPlan
 from sandwright.policy.resolved import ResolvedPolicy
 
 PLACE = "/.sandwright"
-"""The directory's path in containers: at the root, as nothing of the host's may be mounted above it. The
+"""The directory's path in containers: at the root, because it must not lie below a mount of the host. The
 runtime makes the mount point."""
 
 BWRAP_PLACE = "/dev/.sandwright"
@@ -97,8 +97,8 @@ def shim_plan(policy: ResolvedPolicy, method: str) -> ShimPlan:
     """The section `shims` of a launch plan; not `enabled` without shims.
 
     `place` is where the directory is seen, None for its own path; `loopback` how it is reached. `search` is
-    the PATH behind the shims, None for that of the host; containers put them in front of whatever PATH they
-    have. Raise RenderError for a policy whose sandbox could not reach a bridge.
+    the PATH behind the shims, None for that of the host; containers put them in front of their own PATH.
+    Raise RenderError for a policy whose sandbox could not reach a bridge.
     """
     location = shim_place(policy, method, "")
     if location is None:

@@ -66,8 +66,8 @@ def try_out(
 ) -> Failed | None:
     """Render a policy with these rules, and start its sandbox; give the error.
 
-    `environment` is for the launcher, beside the little that any program needs. `image` is what an engine
-    runs.
+    `environment` is for the launcher, besides the few variables that every program needs. `image` is the
+    image for an engine.
     """
     try:
         with scratch_directory() as scratch:

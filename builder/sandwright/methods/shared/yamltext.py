@@ -42,7 +42,9 @@ def _escape_character(character: str) -> str:
         return character
     code = ord(character)
     if 0xD800 <= code <= 0xDFFF:
-        raise RenderError(f"a name is not UTF-8 and can't be written to a manifest: byte 0x{code & 0xFF:02x}")
+        raise RenderError(
+            f"a name is not UTF-8 and cannot be written to a manifest: byte 0x{code & 0xFF:02x}"
+        )
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
@@ -51,7 +53,7 @@ def _write_mapping(mapping: Mapping[str, Any], indent: str) -> Iterator[str]:
         yield from _write_value(f"{indent}{_write_scalar(key)}:", value, indent)
 
 
-def _write_value(head: str, value: Any, indent: str) -> Iterator[str]:  # noqa: ANN401 - whatever YAML holds
+def _write_value(head: str, value: Any, indent: str) -> Iterator[str]:  # noqa: ANN401 - any YAML value
     match value:
         case {}:
             if not value:
@@ -94,7 +96,7 @@ def _write_items(items: Iterable[Any], indent: str) -> Iterator[str]:
             yield f"{indent}- {'{}' if isinstance(item, Mapping) else _write_scalar(item)}"
 
 
-def _write_scalar(value: Any) -> str:  # noqa: ANN401 - whatever YAML holds
+def _write_scalar(value: Any) -> str:  # noqa: ANN401 - any YAML value
     match value:
         case bool():
             return "true" if value else "false"

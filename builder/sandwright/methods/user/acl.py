@@ -1,9 +1,9 @@
 """Access control lists of files as Linux keeps them: the rights of other users and groups.
 
 The two attributes `system.posix_acl_access` and `system.posix_acl_default` hold a version, 2, and entries of
-a tag, permissions and an id (include/uapi/linux/posix_acl_xattr.h), all little-endian. What acl(5) says of
-the mask is kept: it bounds every entry but the owner's and the others', and what it kept back stays kept
-back.
+a tag, permissions and an id (include/uapi/linux/posix_acl_xattr.h), all little-endian. The mask works as in
+acl(5): it bounds every entry except the owner's and the others', and permissions that it withheld stay
+withheld.
 """
 
 from __future__ import annotations

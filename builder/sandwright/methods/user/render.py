@@ -1,10 +1,9 @@
 """Renders the program that runs a command as an account of the project's own: the method `user`.
 
-The account is the wall: the kernel lets it read and write what its own rights say, and the set-up gives it
-the workspace and nothing else. Around it stand namespaces and the mount plan that bubblewrap gets too, made
-by root before it becomes the account, so that a policy means the same with both. `plan` holds the mounts, as
-words that each end with NUL, which `launch` takes where it is root. No daemon runs, and no user namespace is
-needed.
+The account is the wall: the kernel enforces its permissions, and the set-up gives it access to the workspace
+only. Around it stand namespaces and the mount plan that bubblewrap gets too, made by root before it becomes
+the account, so that a policy means the same with both. `plan` holds the mounts, as words that each end with
+NUL, which `launch` takes where it is root. No daemon runs, and no user namespace is needed.
 """
 
 from __future__ import annotations

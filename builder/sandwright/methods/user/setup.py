@@ -83,7 +83,7 @@ class AccountPlan:
     def execute(self, progress: Progress = SILENT) -> list[str]:
         """Do all steps; return remarks for the user.
 
-        What was done before one fails stays done, and is done no second time.
+        Completed steps before a failure stay in effect and are not repeated.
         """
         return [note for step in self.steps for note in step.execute(progress)]
 
@@ -151,13 +151,13 @@ def _read_account_record(account: DedicatedAccount) -> _Record | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HostError(f"{path} can't be read: {error}") from error
+        raise HostError(f"cannot read {path}: {error}") from error
 
 
 def _check_tree(tree: Path) -> None:
     """Refuse a directory in which an account must not write."""
     if not tree.is_dir():
-        raise UsageError(f"{tree} is no directory, and can't be shared")
+        raise UsageError(f"cannot share {tree}: it is not a directory")
     owner = tree.stat().st_uid
     if len(tree.parts) <= 2 or any(tree == Path(each.pw_dir) for each in pwd.getpwall()):
         raise UsageError(f"{tree} is too much to share with an account: take a directory in it")

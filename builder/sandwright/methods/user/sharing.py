@@ -1,8 +1,8 @@
 """Gives an account rights over a tree, and revokes them: it follows no link and touches no other user's file.
 
-The caller may be root, and the tree may hold files of a hostile command. Each file is opened by its
-name in a directory that is open already, without following links, and is looked at before anything is
-changed: what belongs neither to the tree's owner nor to the account stays as it is.
+The caller may be root, and the tree may hold files of a hostile command. Each file is opened by its name in a
+directory that is open already, without following links, and is checked before any change: files that belong
+neither to the tree's owner nor to the account stay unchanged.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ Change = Callable[[int, os.stat_result], None]
 
 
 def share(tree: Path, uid: int, closed: Collection[str] = ()) -> list[str]:
-    """Let a user read and write all of a tree but `closed` paths, and its owner all that is made there later.
+    """Let a user read and write a tree except `closed` paths, and its owner all files created there later.
 
-    Programs stay programs, and nothing becomes one. Give what was left as it is. Raise HostError when the
-    file system keeps no lists.
+    Executable files stay executable, and no other file becomes executable. Return the skipped files. Raise
+    HostError when the file system keeps no lists.
     """
     owner = tree.stat().st_uid
 
@@ -82,7 +82,7 @@ def unshare(tree: Path, uid: int) -> list[str]:
 
 
 def let_through(directory: Path, uid: int) -> None:
-    """Let a user pass through a directory to the visible paths below, and see nothing of itself."""
+    """Let a user pass through a directory to the visible paths below, but not read the directory."""
     _on_one(directory, lambda here: here.granting(uid, EXECUTE | here.users.get(uid, 0)))
 
 
@@ -155,7 +155,7 @@ def _open_file(name: str, parent: int, skipped: Left) -> Iterator[tuple[int, os.
         descriptor = os.open(name, _OPEN, dir_fd=parent)
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENXIO, errno.ENOENT):  # a link, a socket, gone
-            skipped.add(f"they can't be opened: {error.strerror}")
+            skipped.add(f"they cannot be opened: {error.strerror}")
         return
     try:
         status = os.fstat(descriptor)
@@ -192,4 +192,4 @@ def _write_acl(descriptor: int, name: str, access: AccessList) -> None:
 def _explain_acl_error(error: OSError) -> HostError:
     if error.errno == errno.ENOTSUP:
         return HostError("the file system keeps no access control lists, by which a workspace is shared")
-    return HostError(f"an access control list can't be changed: {error.strerror}")
+    return HostError(f"cannot change an access control list: {error.strerror}")

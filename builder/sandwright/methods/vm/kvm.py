@@ -79,7 +79,7 @@ class VmKvm(Vm):
         return {MACHINE: str(machine(memory(None)))}
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
-        """Start a machine with KVM, copy it, restore it: that the device is there says nothing."""
+        """Start a machine with KVM, copy it, restore it: the device's existence proves nothing."""
         if lacking := self.lacking(host):
             return lacking
         if not os.access(DEVICE, os.R_OK | os.W_OK):

@@ -1,7 +1,7 @@
 """Makes the snapshots that QEMU restores: the host's newest kernel, started once and copied when it is ready.
 
-A machine lies in a directory that is the user's alone, named by the digest of all that went into it. It has
-seen nothing of the host or of any policy: the host's files are mounted after each restoring.
+A machine lies in a directory that is the user's alone, named by the digest of all its inputs. It contains no
+data of the host or of a policy: the host's files are mounted after each restore.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sandwright.methods.contract import Notify, quiet
 
 QEMU = "qemu-system-x86_64"
 MACHINE = MACHINE_VARIABLE.name
-"""The variable that tells the launcher where a machine lies."""
+"""The variable with the directory of a machine, for the launcher."""
 
 TIMEOUTS = {"kvm": 15.0, "tcg": 180.0}
 """Seconds for a first start: with KVM it takes one or two, and where KVM doesn't work it hangs."""

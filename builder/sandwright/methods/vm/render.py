@@ -1,8 +1,8 @@
 """Renders the start of a separate kernel inside bubblewrap's sandbox.
 
-The sandbox is that of `bwrap` for the same policy, but that it has no network whatever the policy says, and
-another filter: the kernel's process traces (ptrace), and makes no connections. The policy's filter is
-loaded inside, by the first process there.
+The sandbox is that of `bwrap` for the same policy, except that it never has a network, and has another
+filter: the kernel's process traces (ptrace), and makes no connections. The policy's filter is loaded inside,
+by the first process there.
 """
 
 from __future__ import annotations

@@ -21,10 +21,10 @@ class BundleReport:
     """The report about a bundle: its image, and all deviations from that image.
 
     `changes` were made to the root file system for mount points; `stripped` are labels that did not become
-    annotations; `notes` are lines for a person. `changed` is false when all was there already. For a minimal
-    bundle, `sizes` are those of the full root and the minimal one, `loaded_late` libraries that are loaded at
-    run time, `missing` what kept files name and the image doesn't have, and `questions` what can't be known
-    from files.
+    annotations; `notes` are lines for a person. `changed` is false if everything existed already. For a
+    minimal bundle, `sizes` are those of the full root and the minimal one, `loaded_late` libraries that are
+    loaded at run time, `missing` names that kept files use and the image lacks, and `questions` open points
+    that files do not answer.
     """
 
     bundle: Path

@@ -22,7 +22,7 @@ from sandwright.rootfs.unpacking.store import StoredRootfs, encode, explained, s
 from sandwright.rootfs.unpacking.unpack import unpack
 
 WHY = "why.json"
-"""The file of a minimal bundle that says why each file is kept."""
+"""The file of a minimal bundle with the reason for each kept file."""
 
 _ROOTLESS_USER = "a rootless bundle maps one id: the process is the caller, and root inside"
 
@@ -31,8 +31,8 @@ _ROOTLESS_USER = "a rootless bundle maps one id: the process is the caller, and 
 class Rootfs:
     """A root file system that is ready: complete, with every mount point, and not to be written any more.
 
-    `changes` are what was done to the image's files for that, `volumes` the mounts for its volumes,
-    `notes` what unpacking has to tell. `fresh`: this call made it.
+    `changes` are the changes to the image's files for that, `volumes` the mounts for its volumes, `notes` the
+    remarks of unpacking. `fresh`: this call made it.
     """
 
     path: Path
@@ -115,8 +115,8 @@ def unpacked(
 ) -> Rootfs:
     """The root file system of an image in the store, or in `bundle`, made if it is not there.
 
-    Its name is the image's digest: what the image's own configuration asks for (working directory,
-    volumes) is in it too. Rootless ones are apart, since their files belong to the caller.
+    Its name is the image's digest: the directories that the image's own configuration requires (working
+    directory, volumes) are in it too. Rootless ones are apart, since their files belong to the caller.
     """
 
     def make(destination: Path) -> Mapping[str, Any]:

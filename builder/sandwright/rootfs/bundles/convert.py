@@ -1,9 +1,9 @@
 """Turns an image's configuration (entrypoint, user) into a runtime's by the image-spec, conversion.md. Pure.
 
-What the image says is kept to the letter where the rules say so: arguments, environment, working
-directory, annotations. What it must not decide comes from the baseline in `oci/`: capabilities, mounts,
-masks, namespaces. Labels that would steer a runtime are left out (CVE-2026-53488, CVE-2026-50195,
-CVE-2026-53492).
+Some settings of the image are kept exactly, as the specification requires: arguments, environment, working
+directory, annotations. Settings that the image must not control come from the baseline in `oci/`:
+capabilities, mounts, masks, namespaces. Labels that would steer a runtime are left out (CVE-2026-53488,
+CVE-2026-50195, CVE-2026-53492).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def runtime_config(
 
     `rootfs` is the path of the root, relative to the bundle. `volumes` are the mounts for the image's
     volumes, which need its files to be decided. For `rootless` the process is root in a user namespace
-    that maps only the caller, whatever `identity` says: one id is all there is. Raise BuildError where
+    that maps only the caller, independent of `identity`, because there is only one id. Raise BuildError where
     the configuration breaks a rule.
     """
     config = image_section(image_config)
@@ -155,7 +155,7 @@ def volume_paths(config: Mapping[str, Any]) -> list[str]:
 def convert_labels(image_config: Mapping[str, Any], baseline: Baseline) -> tuple[dict[str, str], list[str]]:
     """The annotations, and the keys of labels that were left out because they would steer a runtime.
 
-    Labels win over what the configuration implies; values are never changed.
+    Labels override values that the configuration implies; values are never changed.
     """
     labels = image_section(image_config).get("Labels") or {}
     if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):

@@ -19,10 +19,10 @@ def settle(
 ) -> tuple[BaselineMount, ...]:
     """The mounts with destinations free of links.
 
-    A destination must be there, since a runtime would make it in the root that is shared, or lie in one
-    of `inside`, the destinations of file systems that are made anew at each start. A rootless bind keeps
-    the flags that the caller may not take away (mount_namespaces(7), locked flags). Raise UsageError for
-    what can't be mounted.
+    A destination must be there, since a runtime would make it in the root that is shared, or lie in one of
+    `inside`, the destinations of file systems that are made anew at each start. A rootless bind keeps the
+    flags that the caller may not take away (mount_namespaces(7), locked flags). Raise UsageError for an
+    impossible mount.
     """
     fresh = [os.fsencode(path).rstrip(b"/") + b"/" for path in inside]
     return tuple(_settle(root, mount, fresh, rootless=rootless) for mount in mounts)

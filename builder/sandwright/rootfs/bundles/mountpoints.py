@@ -42,7 +42,7 @@ class RootfsChange:
 
 
 def is_volume(mount: BaselineMount) -> bool:
-    """Whether it is a tmpfs as `prepare` gives it, and shows nothing of the host's."""
+    """Whether it is a tmpfs as `prepare` gives it, and shows no file of the host."""
     stated, owner = mount.options[: len(_VOLUME)], mount.options[len(_VOLUME) :]
     plain = all(isinstance(each, str) and _OWNER.fullmatch(each) for each in owner)
     return (mount.type, mount.source, stated) == ("tmpfs", "tmpfs", _VOLUME) and plain
@@ -59,7 +59,7 @@ class PreparedRootfs:
 def prepare(root: Root, *, baseline: Baseline, cwd: str, volumes: Iterable[str]) -> PreparedRootfs:
     """Make every mount point, the working directory and the volumes' directories.
 
-    Raise BuildError for what can't be made without taking away the image's own files, and for a working
+    Raise BuildError for a mount point that would replace the image's own files, and for a working
     directory or volume in a forbidden tree, also where links lead there; ArchiveRefused for links that
     loop.
     """
@@ -166,7 +166,7 @@ class _MountPoints:
                 with self._open_directory_at(b"/" + b"/".join(parts[:depth])) as fd, _time_kept(fd) as time:
                     _new_directory(fd, name, 0o755, time)
             except OSError as error:
-                raise BuildError(f"{what} can't be made: {error.strerror}") from error
+                raise BuildError(f"cannot create {what}: {error.strerror}") from error
 
     @contextlib.contextmanager
     def _open_directory_at(self, path: bytes) -> Iterator[int]:

@@ -112,7 +112,7 @@ class LayoutReader:
         return {read_descriptor(each["config"], f"{self.name}: config").digest for each in manifests}
 
     def _check_system(self, descriptor: Descriptor) -> None:
-        """Refuse an image for Linux that an index says is for another system: nothing would look at it."""
+        """Refuse a Linux image that an index lists for another system: it would escape all checks."""
         platform = descriptor.platform
         if platform is None or platform == UNKNOWN or platform.os == "linux":
             return

@@ -1,7 +1,7 @@
 """Opens an image: an OCI layout directory, an OCI archive, or an archive of `docker save` or `podman save`.
 
 One image is selected, by platform and name, through indexes however nested; where several fit, the error
-lists them. What the selected image consists of is checked before anything of it is used: digests, sizes,
+lists them. All parts of the selected image are checked before their first use: digests, sizes,
 media types, the number of layers. Nothing is ever fetched: `urls` of descriptors are not followed.
 """
 
@@ -26,7 +26,7 @@ from sandwright.rootfs.unpacking.unpack import ImageLayer
 class Image:
     """One image for one platform, checked, its layers not yet read.
 
-    `source` is what messages call it. `digest` is that of the manifest; for a Docker archive, which has
+    `source` is its name in messages. `digest` is that of the manifest; for a Docker archive, which has
     none, that of the configuration, and `manifest` is empty then. `names` are the references the source
     knows it by.
     """
@@ -47,7 +47,7 @@ def open_image(path: Path, *, platform: str | None = None, ref: str | None = Non
     `platform` is written `linux/amd64`; `ref` is a name the source gives the image, or a digest. Both may
     be left out where only one image fits. An archive with both an OCI and a Docker view is read by the
     first. Raise UsageError when no image fits, or several; ArchiveRefused for documents and entries that
-    break a rule; IntegrityError for bytes that are not the promised ones, HostError for what can't be read.
+    break a rule; IntegrityError for bytes that are not the promised ones, HostError for an unreadable file.
     """
     requested = parse_platform(platform) if platform else None
     with explained(path):
@@ -58,7 +58,8 @@ def list_images(path: Path, *, platform: str | None = None, ref: str | None = No
     """Every image at `path` that fits, where `open_image` wants a single one. Its digest opens each.
 
     A manifest that an index calls an attestation counts as well, unless all of its layers are statements. A
-    platform without a variant fits all variants. Raise what `open_image` raises, and nothing for several.
+    platform without a variant fits all variants. Raise the exceptions of `open_image`, except that several
+    images may fit.
     """
     requested = parse_platform(platform) if platform else None
     with explained(path):

@@ -28,7 +28,7 @@ class DependencyClosure:
     """A growing set of kept paths of one root. Ask for things, then take the `selection`.
 
     `search` are the directories of PATH, for scripts that run through env; `library_path` is
-    LD_LIBRARY_PATH. `drop` are patterns of paths that are never kept, whatever needs them. With
+    LD_LIBRARY_PATH. `drop` are patterns of paths that are never kept, even if a file needs them. With
     `dependencies`, the data of all packages that a program's package depends on is kept too.
     """
 
@@ -63,7 +63,7 @@ class DependencyClosure:
         self._follow_all()
         broken = self._books.missed_by(self._started_with(resolved.path))
         if broken:
-            raise BuildError(f"{show(path)} can't start in this image: {'; '.join(broken)}")
+            raise BuildError(f"{show(path)} cannot start in this image: {'; '.join(broken)}")
 
     def declared(self, pattern: bytes, detail: str, *, required: bool = True) -> None:
         """Keep the files of a path or pattern, a directory with all its content.

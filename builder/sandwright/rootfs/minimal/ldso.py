@@ -81,7 +81,7 @@ class DynamicLoader:
     def elf(self, path: bytes) -> Elf | None:
         """The headers of the file at `path`; None if it is not an ELF file. Raise Malformed for a broken one.
 
-        Raise BuildError when all of them say more than is kept.
+        Raise BuildError if together they exceed the limit.
         """
         real = self._root.locate(path)
         if not real.is_file:
@@ -219,7 +219,7 @@ def _folders(paths: tuple[bytes, ...], loaded: LoadedObject) -> list[bytes]:
 
 
 def _expand_tokens(path: bytes, loaded: LoadedObject) -> list[bytes]:
-    """A path with `$ORIGIN`, `$LIB` and `$PLATFORM` put in; glibc's builder decided what `$LIB` is."""
+    """A path with `$ORIGIN`, `$LIB` and `$PLATFORM` put in; the build of glibc defines `$LIB`."""
     key = (loaded.elf.target[0], loaded.elf.target[2])
     origin = loaded.path.rpartition(b"/")[0] or b"/"
     path = path.replace(b"${ORIGIN}", origin).replace(b"$ORIGIN", origin)

@@ -46,8 +46,8 @@ class MinimalOptions:
 
     `programs` are absolute paths, or names for the image's PATH. `keep` are paths and patterns (`*`, `**`)
     whose files are kept too, `drop` those that never are. `trace` are command lines that are run in the full
-    root to see what they use. `dependencies` adds the data of the packages that the programs' packages depend
-    on.
+    root to record the files that they use. `dependencies` adds the data of the packages that the programs'
+    packages depend on.
     """
 
     programs: tuple[str, ...]
@@ -91,10 +91,10 @@ def write_minimal_bundle(
 ) -> MinimalBundle:
     """Write a bundle over a root with only the files for `options`, and `why.json` beside its `config.json`.
 
-    The image is unpacked into `store` as for any bundle; the minimal root is a copy of its chosen files,
-    in the store too, shared by all bundles with the same choice, or with `settings.embed_root` in the
-    bundle. A bundle whose image starts a program that was not asked for starts the first of
-    `wanted.programs`. Raise BuildError for a program that could not start in the image.
+    The image is unpacked into `store` as for any bundle; the minimal root is a copy of its chosen files, in
+    the store too, shared by all bundles with the same choice, or with `settings.embed_root` in the bundle. If
+    the image starts a program that is not kept, the bundle starts the first of `wanted.programs`. Raise
+    BuildError for a program that could not start in the image.
     """
     if not options.programs:
         raise UsageError("a minimal bundle needs at least one program to keep")

@@ -72,7 +72,7 @@ class PackageDatabase:
         return [path for path in files if path not in self._shared]
 
     def with_dependencies(self, package: str) -> list[str]:
-        """The package, and all that it needs, sorted. Of alternatives, those that are installed."""
+        """The package and all its dependencies, sorted. Of alternatives, those that are installed."""
         found: set[str] = set()
         ahead = [package]
         while ahead:
@@ -85,7 +85,7 @@ class PackageDatabase:
         return sorted(found)
 
     def _real(self, path: bytes) -> bytes:
-        """A path with links in its directory part resolved: databases say /bin/sh where /bin is one."""
+        """A path with links in its directory part resolved: databases list /bin/sh even if /bin is a link."""
         folder, _, name = path.rpartition(b"/")
         if folder not in self._folders:
             self._folders[folder] = self._root.locate(folder).path.rstrip(b"/")

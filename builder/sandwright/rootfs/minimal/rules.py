@@ -28,8 +28,8 @@ class KeepRule:
 class KeepRules:
     """All rules that ship.
 
-    `leave` pairs patterns with reasons; `imports` say what calling functions leaves open, where the image has
-    files of a pattern.
+    `leave` pairs patterns with reasons; `imports` are the open questions of calls of functions, if the image
+    has files of a pattern.
     """
 
     programs: frozenset[bytes]

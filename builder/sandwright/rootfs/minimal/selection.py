@@ -9,7 +9,7 @@ from typing import Any, Literal
 Because = Literal[
     "asked", "link", "interpreter", "needed", "script", "package", "rule", "declared", "trace", "dlopen"
 ]
-"""Asked for; a link on the way; ELF interpreter; DT_NEEDED; a script's interpreter; data of a program's
+"""Requested; a link on the way; ELF interpreter; DT_NEEDED; a script's interpreter; data of a program's
 package; a rule of oci/minimal.json; declared by caller or image; seen in a traced run; a library loaded at
 run time, by a note in a file or a traced run."""
 

@@ -1,9 +1,8 @@
-"""Runs a command in a root file system under strace and tells which of its files it used.
+"""Runs a command in a root file system under strace and lists the files that it used.
 
 The root is shown read-only by a sandbox (bubblewrap: no network, no capabilities, no other processes, an
-empty /tmp). What counts is every file that was opened, executed, read as a link or asked for with
-success, by the command and by whatever it started; not what bubblewrap itself did before it became the
-command.
+empty /tmp). Every file counts that the command or its children successfully opened, executed, read as a link
+or examined; the files of bubblewrap itself, before it became the command, do not count.
 """
 
 from __future__ import annotations
@@ -66,8 +65,8 @@ class TracedCommand:
 def trace(rootfs: Path, run: TracedCommand, *, timeout: float = 300.0) -> Trace:
     """Run a command in `rootfs` to its end, for at most `timeout` seconds.
 
-    Raise BuildError when it fails: what a failed run used is not what it needs. Raise ToolMissing without
-    strace or bubblewrap, CommandFailed when its time limit is reached.
+    Raise BuildError if it fails, because a failed run does not use all the files that the command needs.
+    Raise ToolMissing without strace or bubblewrap, CommandFailed when its time limit is reached.
     """
     strace, bwrap = process.which("strace", hint=_HINT), process.which("bwrap", hint=_HINT)
     with (

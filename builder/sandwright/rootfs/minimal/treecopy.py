@@ -1,4 +1,4 @@
-"""Copies chosen paths of a root file system into a new one, with all that their inodes say."""
+"""Copies chosen paths of a root file system into a new one, with all metadata of their inodes."""
 
 from __future__ import annotations
 

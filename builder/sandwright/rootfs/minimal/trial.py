@@ -67,9 +67,7 @@ class _Trial:
         if expected is None:
             return f"not tried: {command} does not end in the full image; name another with --check"
         if _STARTED_BY in expected.stderr.encode():
-            raise BuildError(
-                f"{command} can't be started here, even in the full image: {_output_line(expected)}"
-            )
+            raise BuildError(f"cannot start {command} here, even in the full image: {_output_line(expected)}")
         found = self._run_in_root(self.minimal, argv)
         if found is None or found.status != expected.status or self._differs_by_root(found, expected, argv):
             ended = "did not end" if found is None else f"ended with {found.status}: {_output_line(found)}"

@@ -1,5 +1,5 @@
 """Tar archives as streams: one audited reader and one deterministic writer.
 
-`entry` says what a member is; `reader` takes archives apart, with `member` and `header` for the bytes;
+`entry` describes a member; `reader` parses archives, with `member` and `header` for the bytes;
 `writer` makes them.
 """

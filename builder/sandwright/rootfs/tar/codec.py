@@ -1,7 +1,7 @@
 """Decompresses streams: gzip, Zstandard, xz or none, detected by their first bytes.
 
 Decompression runs in this process: helper programs on PATH have been replaced (CVE-2014-9357,
-GHSA-x86f-5xw2-fm2r). Output comes in bounded pieces, whatever the compression ratio. A truncated or damaged
+GHSA-x86f-5xw2-fm2r). Output comes in bounded pieces, for any compression ratio. A truncated or damaged
 stream, or one with trailing data, is an error, never a short read.
 """
 
@@ -23,8 +23,8 @@ Codec = Literal["gzip", "zstd", "xz", "plain"]
 
 LAYER: Collection[Codec] = ("gzip", "zstd", "plain")
 _INPUT = 1 << 17
-_FIRST = 1 << 10  # fed to a member that has just begun: many may be tiny, and what they leave is copied
-_ZSTD_WINDOW = 1 << 27  # what the zstd program accepts without being asked to
+_FIRST = 1 << 10  # fed to a member that has just begun: many may be tiny, and their unused data is copied
+_ZSTD_WINDOW = 1 << 27  # the default limit of the zstd program
 _XZ_MEMORY = 1 << 28
 _DAMAGE = (
     ValueError,

@@ -18,8 +18,8 @@ class ArchiveLimits:
     archive of zeros passes. `path` and `depth` bound a member's name in bytes and in components; `extension`
     bounds the bytes of one PAX or GNU header. `names` bounds the memory for names, with `NAMED` for each:
     those of an index, or of whiteouts. `held` bounds the memory for whole members: name, target, xattrs, and
-    the buffered content (`memory_budget.py`). `holes` bounds what sparse files have without data; it counts
-    as `bytes`, too. The defaults allow every image that we know of.
+    the buffered content (`memory_budget.py`). `holes` bounds the holes of sparse files; they count as
+    `bytes`, too. The defaults allow every image that we know of.
     """
 
     bytes: int = 128 * GIB

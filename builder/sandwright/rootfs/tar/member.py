@@ -1,6 +1,6 @@
 """Decodes a member's header block, together with the PAX or GNU headers before it, into an Entry.
 
-Pure: no stream, no file. Whatever is wrong with a member is a ValueError with the reason as its text.
+Pure: no stream, no file. Every fault of a member is a ValueError with the reason as its text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _UNKNOWN = {
 }
 _HIGHEST_ID = (1 << 32) - 2  # the highest number means "leave it" to chown(2)
 _HIGHEST_TIME = 1 << 62
-_HIGHEST_MAJOR, _HIGHEST_MINOR = (1 << 12) - 1, (1 << 20) - 1  # what Linux packs into a dev_t
+_HIGHEST_MAJOR, _HIGHEST_MINOR = (1 << 12) - 1, (1 << 20) - 1  # the range of Linux's dev_t
 _LONGEST_TARGET = 4095  # PATH_MAX without its NUL
 _DECIMAL = re.compile(rb"[0-9]{1,20}")
 _REMEMBERED = 4096
@@ -105,7 +105,7 @@ class PlainHeaders:
     """
 
     def __init__(self) -> None:
-        self._folders: dict[bytes, bytes] = {}  # of names, slash included: what stands for it in a path
+        self._folders: dict[bytes, bytes] = {}  # of names, slash included: the replacement in a path
         self._owners: dict[bytes, tuple[int, int, int]] = {}  # mode, uid and gid as written, and as meant
 
     def read(self, block: bytes) -> TarEntry | None:

@@ -46,9 +46,10 @@ class TarReader:
     runtime accepts that.
 
     Sparse files are refused unless they `may_be_sparse`; their size is the real one, and the holes in their
-    content are zeros. `name` is the archive's name in messages. `notes` collects what was changed, or ignored
-    as harmless; `entries` and `bytes` count what was read so far, holes included. Raise IntegrityError for a
-    damaged or truncated stream, ArchiveRefused for a refused member or an exceeded limit; both name it.
+    content are zeros. `name` is the archive's name in messages. `notes` collects parts that were changed, or
+    ignored as harmless; `entries` and `bytes` count the members and bytes read so far, holes included. Raise
+    IntegrityError for a damaged or truncated stream, ArchiveRefused for a refused member or an exceeded
+    limit; both name it.
     """
 
     def __init__(
@@ -67,8 +68,8 @@ class TarReader:
         self._limits = limits
         self._name = name
         self._buffer = b""
-        self._at = 0  # what of the buffer is used
-        self._left = 0  # what of the current member's content is not read
+        self._at = 0  # the used length of the buffer
+        self._left = 0  # the unread length of the current member's content
         self._pad = 0
         self._path = b""
         self._extension = NOTHING

@@ -1,7 +1,7 @@
 """Sparse files, as GNU tar and bsdtar write them: old GNU headers, and PAX formats 0.0, 0.1 and 1.0. Pure.
 
-Formats: GNU tar's manual, "Storing Sparse Files", and tar.h; read as Go's archive/tar does. Whatever is wrong
-is a ValueError with the reason as its text. A map is data in ascending order, without overlaps.
+Formats: GNU tar's manual, "Storing Sparse Files", and tar.h; read as Go's archive/tar does. Every fault is a
+ValueError with the reason as its text. A map is data in ascending order, without overlaps.
 """
 
 from __future__ import annotations

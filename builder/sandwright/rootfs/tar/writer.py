@@ -132,7 +132,7 @@ def _split_name(path: bytes, pax: dict[bytes, bytes]) -> tuple[bytes, bytes]:
 
 
 def _beyond_ustar(key: bytes, value: bytes, pax: dict[bytes, bytes]) -> bytes:
-    """Put a name into the PAX header (UTF-8 unless it says otherwise); give the name for other readers."""
+    """Put a name into the PAX header (UTF-8 by default); give the name for other readers."""
     pax[key] = value
     try:
         value.decode()

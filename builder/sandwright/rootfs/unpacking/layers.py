@@ -99,7 +99,7 @@ class WhiteoutPrefetch:
         for layer in self._layers:
             try:
                 self._found.put(layer.removals(self._limits, self._watch))
-            except BaseException as error:  # noqa: BLE001 - it is raised again, where it is asked for
+            except BaseException as error:  # noqa: BLE001 - raised again where the result is used
                 self._found.put(error)
                 return
 

@@ -1,6 +1,6 @@
 """Whiteouts and opaque directories: the paths that a layer removes from the layers below it.
 
-A whiteout applies to lower layers only, whatever the order of members (image-spec layer.md). So a layer is
+A whiteout applies to lower layers only, in any order of the members (image-spec layer.md). So a layer is
 applied in two steps: first its whiteouts, then its entries. The first step needs all whiteouts before any
 entry is extracted, so `collect` reads the layer once more. A layer without the four bytes `.wh.` is only
 decompressed.
@@ -139,7 +139,7 @@ def _behind_replaced(path: bytes, removals: Whiteouts, tree: RootfsTree) -> bool
 
 
 def _prefixes(path: bytes) -> Iterator[bytes]:
-    """`a`, `a/b`, `a/b/c` of `a/b/c`; nothing of the root."""
+    """`a`, `a/b`, `a/b/c` of `a/b/c`; none for the root."""
     at = path.find(b"/")
     while at > 0:
         yield path[:at]

@@ -39,10 +39,10 @@ _NOT_HERE = frozenset(
 class TarExtractor:
     """Puts entries into a tree, one after another, as the layers of an image have them.
 
-    `owners` says what happens to uid and gid. As "root", they are put on the disk. As "rootless", all
-    belongs to the caller, who stands for the image's root as in a user namespace; other owners of files and
+    `owners` is the treatment of uid and gid. As "root", they are set on disk. As "rootless", all files belong
+    to the caller, who represents the image's root as in a user namespace; other owners of files and
     directories are kept in the xattr `OWNER`, and devices become empty files without permissions. `missing`
-    collects whatever the image has and the tree does not.
+    collects the parts of the image that the tree does not have.
     """
 
     def __init__(self, tree: RootfsTree, *, owners: Owners, missing: Notes) -> None:
@@ -110,8 +110,8 @@ class TarExtractor:
     def _extract_directory(self, parent: OpenDirectory, name: bytes, entry: TarEntry) -> None:
         """A new directory, or new owner, mode, xattrs and time for the one that is there.
 
-        A link to a directory is no directory and is replaced, as containerd, Docker and umoci do it (the
-        last unless told --keep-dirlink).
+        A link to a directory is no directory and is replaced, as containerd, Docker and umoci do it (umoci
+        unless run with --keep-dirlink).
         """
         merged = False
         if not entry.path:
@@ -226,7 +226,7 @@ class TarExtractor:
             if entry.uid or entry.gid:
                 os.setxattr(fd, OWNER, owner_record(entry.uid, entry.gid))
                 self._missing.add(f"owner kept in the xattr {OWNER} alone", entry.path)
-            else:  # what it may have from a lower layer
+            else:  # it may have one from a lower layer
                 os.removexattr(fd, OWNER)
         except OSError as error:
             if error.errno not in _NOT_HERE | {errno.ENODATA}:
@@ -274,7 +274,7 @@ def _explaining_owner(entry: TarEntry) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        what = f"it can't be given to {entry.uid}:{entry.gid} here ({error.strerror})"
+        what = f"cannot change its owner to {entry.uid}:{entry.gid} here ({error.strerror})"
         raise OSError(error.errno, f"{what}; unpacking rootless gives nothing") from error
 
 
@@ -293,7 +293,7 @@ def _varint(value: int) -> bytes:
 
 
 def _is_allowed_xattr(key: bytes) -> bool:
-    """Whether an image may say it. Labels and ACLs are the host's; overlayfs and others would obey theirs."""
+    """Whether an image may set it. Labels and ACLs are the host's; overlayfs and others obey theirs."""
     return key == b"security.capability" or (
         key.startswith(b"user.") and not key.startswith(b"user.overlay.") and key != OWNER.encode()
     )

@@ -53,7 +53,7 @@ def remove(name: bytes | str, parent: int) -> None:
 
 
 def remove_tree(name: bytes | str, parent: int) -> None:
-    """Remove the directory called `name` in the open directory `parent`, with all that is below it.
+    """Remove the directory `name` in the open directory `parent`, with all entries below it.
 
     It goes down into one directory after another and back up through `..`, so that depth costs no
     descriptors. No other process may change anything below it.

@@ -80,7 +80,7 @@ def _complete(rootfs: Path, record: Path) -> StoredRootfs | None:
 
 @contextlib.contextmanager
 def explained(what: object) -> Iterator[None]:
-    """Turn errors of the operating system into a HostError that names `what`."""
+    """Turn OSError into a HostError whose message names `what`."""
     try:
         yield
     except OSError as error:

@@ -29,9 +29,9 @@ _OWNER = 0o700
 class OpenDirectory:
     """An open directory of the tree.
 
-    `mode` and `mtime_ns` are what it shall have in the end. They are put on the disk when it is closed:
-    until then its owner must be able to write in it, and every name made in it moves its time. `inherits`
-    is true where new files get the directory's group, and new directories its setgid bit.
+    `mode` and `mtime_ns` are its final values. They are set on disk when it is closed: until then its owner
+    must be able to write in it, and every new name in it changes its time. `inherits` is true where new files
+    get the directory's group, and new directories its setgid bit.
     """
 
     def __init__(self, path: bytes, fd: int, status: os.stat_result) -> None:
@@ -257,7 +257,7 @@ class RootfsTree:
         return directory
 
     def _evict(self, keep: OpenDirectory) -> None:
-        """Finish the half of the open directories that were asked for longest ago."""
+        """Finish the least recently used half of the open directories."""
         for key in list(self._open)[: _OPEN // 2]:
             if self._open[key] not in (self.root, keep):
                 self._open.pop(key).close()

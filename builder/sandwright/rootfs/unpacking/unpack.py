@@ -1,10 +1,10 @@
 """Unpacks the layers of an image into a root file system.
 
-Layers are applied in order, the lowest first, each in two steps: whiteouts, then entries (`merge.py`).
-A file that an upper layer replaces is therefore written twice, which hardly happens in images. In return
-nothing of what was written has to be remembered: memory does not grow with the image. Unpacking from the top
-would write every file once. But the path of an upper layer may lead through a link of a lower layer, so every
-layer would have to be read twice.
+Layers are applied in order, the lowest first, each in two steps: whiteouts, then entries (`merge.py`). A file
+that an upper layer replaces is therefore written twice, which hardly happens in images. In return the written
+entries need not be remembered: memory does not grow with the image. Unpacking from the top would write every
+file once. But the path of an upper layer may lead through a link of a lower layer, so every layer would have
+to be read twice.
 
 Three threads work on each layer: one reads, hashes and decompresses the blob, one hashes the archive, and the
 caller's parses the archive and writes. A fourth thread collects the whiteouts of the next layers. The root
@@ -43,9 +43,9 @@ _ENDINGS = {"gzip": "gzip", "zstd": "zstd", "plain": "tar", "xz": "xz"}
 class UnpackReport:
     """The unpacked tree, and remarks about it.
 
-    `entries` and `bytes` count the archives' members and length. `contained` is what was read differently
-    from how it was written, or had no effect. `missing` is what the image has and the root file system has
-    not: devices and owners that could not be made, xattrs that were masked or not taken.
+    `entries` and `bytes` count the archives' members and length. `contained` lists entries that were changed
+    or had no effect. `missing` lists the parts of the image that the root file system does not have: devices
+    and owners that could not be made, xattrs that were masked or not taken.
     """
 
     owners: Owners
@@ -77,15 +77,14 @@ def unpack(
 ) -> UnpackReport:
     """Unpack `layers`, the lowest first, into a new directory that appears complete or not at all.
 
-    `limits` hold for all layers together. `owners` "root" gives files to whom the image says, which takes
-    root's rights; "rootless" gives all to the caller; absent, it is "root" for root. The
-    directory above `destination` is made with mode 0700 if it is missing, and should have that mode: an
-    image may hold setuid programs and devices (CVE-2021-41103). It is locked (flock) for a moment.
+    `limits` hold for all layers together. `owners` "root" sets the owners of the image, which requires root's
+    rights; "rootless" gives all files to the caller; absent, it is "root" for root. The directory above
+    `destination` is made with mode 0700 if it is missing, and should have that mode: an image may hold setuid
+    programs and devices (CVE-2021-41103). It is locked (flock) for a moment.
 
-    Raise IntegrityError for bytes that are not the promised ones, ArchiveRefused for a layer that holds
-    what we don't unpack, HostError for what this machine can't do, such as a full disk. All name the layer
-    and the entry; nothing is left behind. What a killed process left behind is removed by the next call for
-    the same directory.
+    Raise IntegrityError for bytes that are not the promised ones, ArchiveRefused for a layer with an
+    unsupported entry, HostError for a failure of this machine, such as a full disk. All name the layer and
+    the entry; no file remains. The next call for the same directory removes the remains of a killed process.
     """
     owners = owners or default_owners()
     for layer in layers:

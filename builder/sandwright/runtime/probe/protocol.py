@@ -31,8 +31,8 @@ class Attempt:
 class ProbeAnswer:
     """The result of an attempt.
 
-    `detail` is the error's name or the signal's number, 0 for a process that ended without one and said
-    nothing; of `none` it is why there is no answer, as far as that is known. `value` is what `ok` gave.
+    `detail` is the error's name or the signal's number, 0 for a process that ended without one and without
+    output; for `none` it is the reason why there is no answer, if known. `value` is the value of `ok`.
     """
 
     kind: Kind

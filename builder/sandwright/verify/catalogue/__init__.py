@@ -57,5 +57,5 @@ def enforceable_part(probe: Probe, method: str) -> Iterator[Probe]:
     if lacking:
         reasons = dict.fromkeys(expectations[step.claim].reason for step in lacking)
         name = f"{probe.name}: not held" if steps else probe.name
-        skip = f"{method} can't: {'; '.join(reasons)}"
+        skip = f"{method} cannot: {'; '.join(reasons)}"
         yield replace(probe, name=name, steps=lacking, controls=(), check=None, never=(), skip=skip)

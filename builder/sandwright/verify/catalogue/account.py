@@ -69,5 +69,5 @@ def _both_ways(made: Path, word: str) -> str | None:
             content = file.read()
             file.write(_ADDED)
     except OSError as error:
-        return f"{made} can't be read and written on the host: {os.strerror(error.errno or 0)}"
+        return f"cannot read and write {made} on the host: {os.strerror(error.errno or 0)}"
     return None if content == word.encode() else f"{made} was changed: {content!r}"

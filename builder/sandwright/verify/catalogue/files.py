@@ -281,7 +281,7 @@ def _not_temporary(subject: ProofSubject) -> str:
     """The reason why no temporary file of the host can be attempted."""
     if subject.properties.copies_project:
         return "the planted files are in the project, which is shown"
-    return "" if subject.fixture.temporary else "this host's /tmp can't be written"
+    return "" if subject.fixture.temporary else "cannot write to this host's /tmp"
 
 
 _DEVICES = ("mem", "kmsg", "sda", "vda", "kvm", "loop0")

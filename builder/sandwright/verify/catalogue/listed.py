@@ -87,8 +87,8 @@ def _blocked(rules: Sequence[PathRule], subject: ProofSubject) -> Iterator[Probe
     for path in dict.fromkeys(file_in_the_way(rule.path, subject.policy) for rule in rules):
         if not os.access(path, os.W_OK) or not subject.policy.filesystem.tree.changes_host(path):
             continue
-        skip = f"{subject.method} can't: {support.reason}" if support.level == "cannot" else ""
-        about = "a file where a restricted name needs a directory can't be written"
+        skip = f"{subject.method} cannot: {support.reason}" if support.level == "cannot" else ""
+        about = "a file where a restricted name needs a directory cannot be written"
         steps = () if skip else (step("readonly.write", "write", path),)
         control = () if skip else (writes_plain(subject.fixture),)
         yield Probe(f"files/in the way: {path}", Family.FILES, about, steps, control, skip=skip)
@@ -99,7 +99,7 @@ def _covered_probe(parent: Path, paths: list[Path], subject: ProofSubject, suffi
     return Probe(
         f"files/absent{suffix}",
         Family.FILES,
-        "a restricted name that doesn't exist in the project can't be made, whatever it would be",
+        "a restricted name that doesn't exist in the project cannot be created, whatever it would be",
         tuple(each for path in paths for each in creation_attempts(path, mine)),
         creation_controls(mine),
         check=lambda: find_created(paths, mine),
@@ -116,7 +116,7 @@ def _for_rule(rule: PathRule, subject: ProofSubject) -> Iterator[Probe]:
     there = _visible(rule.path, subject)
     if reason := _unenforceable_reason(rule, subject):
         about = f"{rule} holds inside what may be written ({rule.source})"
-        skip = f"{subject.method} can't: {reason}"
+        skip = f"{subject.method} cannot: {reason}"
         yield Probe(f"files/{rule.kind}: {rule.path}", Family.FILES, about, (), skip=skip)
     elif rule.kind == "deny":
         steps = tuple(_hidden_steps(rule, subject, masked=there))
@@ -295,7 +295,7 @@ def _absent_probe(rules: list[PathRule], subject: ProofSubject) -> Probe:
     return Probe(
         "files/deny: what does not exist",
         Family.FILES,
-        f"{len(rules)} denied paths that don't exist here aren't there inside, and can't be made",
+        f"{len(rules)} denied paths that don't exist here aren't there inside, and cannot be created",
         tuple(steps),
         (reads_plain(subject.fixture), writes_plain(subject.fixture)),
         never=tuple(made.values()),

@@ -116,7 +116,7 @@ def _rights_probes(subject: ProofSubject) -> Iterator[Probe]:
         step("privilege.identity", "chown", subject.fixture.write / "plain", 12345),
     )
     yield _probe(
-        "host-name", "the host name can't be changed", step("privilege.none", "sethostname", "other")
+        "host-name", "the host name cannot be changed", step("privilege.none", "sethostname", "other")
     )
     if subject.properties.own_user_namespace:  # engines set no flags, and no-new-privileges does it alone
         yield _probe(

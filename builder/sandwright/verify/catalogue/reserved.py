@@ -26,9 +26,7 @@ def probes(subject: ProofSubject) -> Iterator[Probe]:
     yield _write_probe(
         "reserved-written", "sandwright's state, policy and approvals", reserved.state, subject
     )
-    yield _write_probe(
-        "reserved-installation", "what sandwright is loaded from", reserved.installation, subject
-    )
+    yield _write_probe("reserved-installation", "sandwright's installation", reserved.installation, subject)
 
 
 def _write_probe(name: str, what: str, directories: Sequence[Path], subject: ProofSubject) -> Probe:
@@ -36,9 +34,9 @@ def _write_probe(name: str, what: str, directories: Sequence[Path], subject: Pro
     return Probe(
         f"files/{name}",
         Family.FILES,
-        f"{what} can't be written",
+        f"{what} cannot be written",
         tuple(step("reserved.write", "create", path) for path in made),
         (writes_plain(subject.fixture),),
-        skip="" if made else "this user can't write there without a sandbox either",
+        skip="" if made else "this user cannot write there without a sandbox either",
         never=made,
     )

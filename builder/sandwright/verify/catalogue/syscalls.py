@@ -73,7 +73,8 @@ _CALLS = (
 
 _CLONE3, _OPENAT2 = (435, 435), (437, 437)
 _MODE, _SET_ID, _CREATES, _UNNAMED = 0o755, 0o4755, 0o102, 0o20240002
-"""Modes; O_CREAT and O_TMPFILE with O_RDWR. On arm64 O_DIRECTORY is what O_DIRECT is here: both are set."""
+"""Modes; O_CREAT and O_TMPFILE with O_RDWR. On arm64 O_DIRECTORY has the value of O_DIRECT here: both are
+set."""
 
 _SETTING: tuple[tuple[int | None, int | None, tuple[str | int, ...]], ...] = (
     (90, None, ("page", _SET_ID)),

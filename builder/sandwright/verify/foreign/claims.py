@@ -83,7 +83,7 @@ class Promises:
     """A description in one line."""
 
     version: tuple[str, ...] = ()
-    """The command that says its version."""
+    """The command that prints its version."""
 
     command: tuple[Any, ...] = ()
     """The words before the command that is to run in it; `--subject` overrides them."""
@@ -118,7 +118,7 @@ def read_promises(named: str) -> Promises:
     except OSError as error:
         names = ", ".join(shipped_subjects())
         raise UsageError(
-            f"the promises {named} can't be read: {error.strerror}; shipped are those of {names}"
+            f"cannot read the promises {named}: {error.strerror}; shipped are those of {names}"
         ) from None
     with quoting_no_link(path, named):
         return decode(Promises, parse_yaml(content, file=path.name if named in shipped_subjects() else named))

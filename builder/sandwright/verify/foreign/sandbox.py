@@ -121,7 +121,7 @@ class _Exchange:
                         cast("IO[bytes]", key.fileobj).close()
                 quiet = time.monotonic() if ready else quiet
                 if not ready and self.poll() is not None and time.monotonic() - quiet > _LINGER:
-                    return True  # what it left behind holds the pipes open
+                    return True  # its leftover children hold the pipes open
             closed = not waiting.get_map()
         return closed and process.ended_within(self.poll, end - time.monotonic())
 

@@ -54,7 +54,7 @@ def stage(promises: Promises, command: Sequence[object]) -> Iterator[tuple[Forei
 
 @contextlib.contextmanager
 def _plant_fixture(promises: Promises) -> Iterator[Fixture]:
-    """The planted files, where the promises say or in a directory of this run's own."""
+    """The planted files, at the places in the promises or in a directory of this run."""
     root = Path(promises.at).expanduser() if promises.at else None
     if root and (not root.is_absolute() or os.path.lexists(root) or not root.parent.is_dir()):
         raise UsageError(f"{promises.name}: at: {root} must be an absolute path at which nothing is yet")

@@ -39,7 +39,7 @@ class ForeignSubject(ProofSubject):
 
     @property
     def engine(self) -> str:
-        """Empty, because there is no engine that could be asked."""
+        """Empty, because there is no engine."""
         return ""
 
     @property

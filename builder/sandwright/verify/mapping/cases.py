@@ -12,7 +12,7 @@ CALLER = (4242, 4243)
 """IDs of a caller that no image knows."""
 
 HIGH = 100_000
-"""Beyond what 16 bits hold, and what most ranges for user namespaces have."""
+"""Beyond the range of 16 bits, and beyond most ranges for user namespaces."""
 
 NAMED = ("ada", "/home/ada")
 """The caller's name and home in files that are rendered outside."""

@@ -75,8 +75,8 @@ class SeenUser:
     def rights(self, *, of_root: bool) -> str:
         """The remaining rights that should be gone: empty if there are none, and new ones are forbidden.
 
-        `of_root`: it was started as root, which can empty the bounding set too. gVisor's older releases say
-        nothing of new privileges.
+        `of_root`: it was started as root, which can empty the bounding set too. gVisor's older releases do
+        not report no-new-privileges.
         """
         sets = [key for key in self.status if key.startswith("Cap") and (of_root or key != "CapBnd")]
         held = [f"{key}:" for key in sets if int(self.status[key], 16)]

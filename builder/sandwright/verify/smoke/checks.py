@@ -88,7 +88,7 @@ def _judge_check(check: GuestCheck, evidence: Evidence, expected: GuestExpectati
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         what = f"{type(error).__name__}: {error}"
         return ProbeFinding(
-            check.name, Verdict.FAIL, f"the output of the image can't be read ({what}): {str(seen)[:300]}"
+            check.name, Verdict.FAIL, f"cannot read the output of the image ({what}): {str(seen)[:300]}"
         )
 
 
@@ -275,7 +275,7 @@ def judge_program(program: ImageProgram, result: object) -> ProbeFinding:
     """The finding on one program; `result` holds `error`, or `status`, `stdout` and `stderr`."""
     name = _program_name(program)
     if not isinstance(result, dict) or not {"error", "status"} & result.keys():
-        return ProbeFinding(name, Verdict.FAIL, f"the output of the image can't be read: {str(result)[:300]}")
+        return ProbeFinding(name, Verdict.FAIL, f"cannot read the output of the image: {str(result)[:300]}")
     if "error" in result:
         what = "is not there" if result["error"] == "ENOENT" else result["error"]
         return ProbeFinding(name, Verdict.FAIL, f"{program.argv[0]} {what}")

@@ -1,10 +1,10 @@
 """Runs inside an image, under its own Python: makes the attempts and reports their outcomes, without judging.
 
 `attempts.py` hands this file to the interpreter as an argument (`python3 -c`), so that nothing has to be
-mounted, and one more: a literal dict of what to try. Each attempt is printed as a line: a word that is
+mounted, and one more: a literal dict of the attempts. Each attempt is printed as a line: a word that is
 nowhere in the arguments as such, and the repr of the attempt's name and outcome. It keeps to modules that a
-cut-down Python has (Debian's python3-minimal has no json), imports the others where they are tried, and
-keeps to what Python 3.7 knows. Emulated, each import costs a tenth of a second.
+cut-down Python has (Debian's python3-minimal has no json), imports the others where they are tried, and uses
+only features of Python 3.7. Emulated, each import costs a tenth of a second.
 """
 
 # ruff: noqa: ANN401, ARG001, PLC0415, S108, UP022
@@ -30,7 +30,7 @@ def outcome(action: Callable[[], object]) -> str:
         action()
     except OSError as error:
         return errno.errorcode.get(error.errno or 0, str(error))
-    except Exception as error:  # noqa: BLE001 - evidence, whatever it is
+    except Exception as error:  # noqa: BLE001 - any error is evidence
         return type(error).__name__ + ": " + str(error)
     return "done"
 
@@ -193,7 +193,7 @@ def programs(settings: dict[str, Any]) -> list[Any]:
     """Run the programs that the definition names, in order.
 
     Emulated, Python spends most of its time on compiling its own library, since images bring no byte code
-    and are read-only; there the programs share what they compiled.
+    and are read-only; there the programs share the compiled code.
     """
     variables = dict(os.environ)
     if settings["emulated"]:

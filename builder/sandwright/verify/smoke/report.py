@@ -22,9 +22,9 @@ _SCHEMA = 1
 class ImageRow:
     """One image for one platform under one runtime.
 
-    `note` says how the runtime was started, where that was special. `key` names all that the outcome hangs
-    on: a row with the same key need not be run again. `reused`: it was not, and this is what came of it
-    before. `whole`: its findings also tell of what hangs on the image alone, its programs and certificates.
+    `note` describes an unusual start of the runtime. `key` names all inputs of the outcome: a row with the
+    same key need not be run again. `reused`: the row was not run, and this is its earlier outcome. `whole`:
+    the findings also cover the parts that depend on the image alone, its programs and certificates.
     """
 
     image: str
@@ -55,7 +55,7 @@ class ImageRow:
 class ReportedImage:
     """One image for one platform: the first columns of the table.
 
-    `size` is that of its packed layers, `built_by` what built it: `embedded`, or an engine.
+    `size` is that of its packed layers, `built_by` its builder: `embedded`, or an engine.
     """
 
     image: str

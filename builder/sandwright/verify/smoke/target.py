@@ -56,8 +56,8 @@ class PreparedImage:
 def prepare(target: SmokeTarget, directory: Path, *, store: Path, host: MachineFacts) -> PreparedImage:
     """Make the bundle of a target in `directory`, over a root file system shared in `store`.
 
-    Raise IntegrityError when the layout holds another image than the target says, BuildError when it can't be
-    started at all; and what unpacking raises.
+    Raise IntegrityError if the layout holds another image than the target, BuildError if it cannot be started
+    at all, and the exceptions of unpacking.
     """
     image = open_image(target.layout, platform=target.platform)
     if target.digest != image.digest:

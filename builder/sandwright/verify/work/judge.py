@@ -74,7 +74,7 @@ def judge_work(probe: WorkProbe, method: str, result: WorkResult, form_of: str =
     if breaches:
         return work_outcome(probe, method, Verdict.FAIL, evidence, result)
     if faults and limit is not None and result.work.says(limit.shows):
-        return work_outcome(probe, method, Verdict.SKIPPED, f"{method} can't: {limit.reason}", result)
+        return work_outcome(probe, method, Verdict.SKIPPED, f"{method} cannot: {limit.reason}", result)
     if faults:
         return work_outcome(probe, method, Verdict.FAIL, evidence, result)
     if not result.denied.says(probe.denied.shows):
@@ -84,7 +84,7 @@ def judge_work(probe: WorkProbe, method: str, result: WorkResult, form_of: str =
 
 
 def _denial_text(method: str, result: WorkResult) -> str:
-    beyond = f"a denial beside the project, as {method} can't enforce {result.beyond}"
+    beyond = f"a denial beside the project, as {method} cannot enforce {result.beyond}"
     return beyond if result.beyond else "its nearest denial"
 
 

@@ -86,7 +86,7 @@ class WorkProbe:
     """The work, inside. It must succeed, …"""
 
     done: Expression
-    """… its output must say this, …"""
+    """… its output must contain this, …"""
 
     after: str = ""
     """… and this must succeed afterwards on the host, in the project."""

@@ -23,8 +23,8 @@ _CONFIGURATION = 'filesystem.protect=[".git/config", ".git/objects/info/alternat
 class WorkProject:
     """A project at `root`: `kept` may be read, `secret` may not, nor may `outside` beside it be written.
 
-    Where the method can't close what lies in a directory that may be written, both lie in `closed` beside the
-    project, to which links in it lead. `word` is in the file of each.
+    If the method cannot close files in a writable directory, both are in `closed` beside the project, with
+    links to them in the project. `word` is in the file of each.
     """
 
     root: Path

@@ -55,7 +55,7 @@ def prove_work(
     probes: Sequence[WorkProbe] | None = None,
     progress: Progress = SILENT,
 ) -> Iterator[ProbeOutcome]:
-    """The verdicts on some probes of work (absent: all that ship) with one method.
+    """The verdicts on some probes of work (absent: all shipped ones) with one method.
 
     A method that can't enforce a probe's needs, or that has dedicated accounts, skips it with the reason.
     """
@@ -89,14 +89,14 @@ def _prove_work(proof: _Proof, probe: WorkProbe) -> ProbeOutcome:
     if (before := _run_on_host(probe.before, project.root, probe)).status != 0:
         missing = next((each for each in probe.needs if " " not in each and not process.find(each)), "")
         verdict = Verdict.SKIPPED if missing else Verdict.INCONCLUSIVE
-        reason = f"{missing} is not on the host" if missing else f"its project could not be made: {before}"
+        reason = f"{missing} is not on the host" if missing else f"cannot create its project: {before}"
         return work_outcome(probe, proof.method, verdict, reason)
     policy_lines = [each.replace("$BESIDE", str(project.root.parent)) for each in probe.policy]
     try:
         policy = _work_policy(proof.resolve, project, (*proof.provision.settings, *policy_lines))
         artifacts = registry.render(policy, proof.method).artifacts
     except RenderError as error:
-        return work_outcome(probe, proof.method, Verdict.SKIPPED, f"it can't enforce this policy: {error}")
+        return work_outcome(probe, proof.method, Verdict.SKIPPED, f"it cannot enforce this policy: {error}")
     launcher = materialize(artifacts, proof.fixture.artifacts / probe.name.replace("/", "-"))
     beyond = project.beyond(probe.denied)
     probe = replace(probe, denied=BESIDE) if beyond else probe

@@ -25,7 +25,7 @@ from sandwright.runtime.scratch import hidden_directory, scratch_directory
 from sandwright.watchdog import runtime_environment
 
 LIMIT = 60.0
-"""Seconds that anything asked of a container may take."""
+"""Seconds that an operation on a container may take."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class OuterContainer:
     ) -> process.Result:
         """Run one command in a new sandbox, from start to end; its status is the command's.
 
-        125 says that nothing was run, 127 that the command isn't there. `variables` are added to those that
-        the policy sets. Raise CommandFailed when it runs out of time.
+        125 means that nothing was run, 127 that the command was not found. `variables` are added to those
+        that the policy sets. Raise CommandFailed when it runs out of time.
         """
         return self._exec_in_container("run", *argv, stdin=stdin, variables=variables, limit=limit)
 
@@ -78,7 +78,7 @@ class OuterContainer:
         self._must("kill", sandbox, signal)
 
     def delete(self, sandbox: str) -> None:
-        """End a sandbox, whatever its state, and remove all of it. Raise HostError when there is none."""
+        """End a sandbox in any state, and remove all of it. Raise HostError when there is none."""
         self._must("delete", sandbox)
 
     def sandboxes(self) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ def outer_container(
         started = engine.run_detached(container, options, image, SESSION, "idle")
         try:
             if not started:
-                raise HostError(f"{name} can't start gVisor's container: {started.stderr.strip()}")
+                raise HostError(f"{name} cannot start gVisor's container: {started.stderr.strip()}")
             yield OuterContainer(engine, container)
         finally:
             engine.remove_container(container, check=False)

@@ -1,10 +1,9 @@
 """Renders gVisor in an outer container: an engine's container around runsc, which holds the sandbox.
 
-The container shows what the policy shows of the host, below `/host`, with all that it hides already hidden:
-runsc's gofer can serve nothing else. It has no network but what the policy grants, the limits of the policy
-in its cgroup, a read-only root, a filter of our own, and the few capabilities that `oci/outer.json`
-names as measured. In it the session program of the image `gvisor` writes a bundle for each session and starts
-runsc.
+The container shows the visible part of the host below `/host`; hidden paths are hidden there already, so
+runsc's gofer cannot serve them. It has only the network that the policy grants, the limits of the policy in
+its cgroup, a read-only root, a filter of our own, and the few capabilities that `oci/outer.json` names as
+measured. In it the session program of the image `gvisor` writes a bundle for each session and starts runsc.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ HOST = "/host"
 """The container's directory for paths of the host: none of them hides a program of the container."""
 
 STATE = "/run/sandwright"
-"""A tmpfs for bundles, and for all that runsc keeps."""
+"""A tmpfs for bundles and for runsc's state."""
 
 SESSION = "/sandwright/session"
 """The program of the image that starts sessions."""
@@ -83,9 +82,9 @@ def grant(*, rootless: bool) -> Grant:
 def render_in_engine(policy: ResolvedPolicy, *, granted: Grant | None = None) -> tuple[Artifact, ...]:
     """The artifacts for a policy whose `gvisor.engine` names an engine.
 
-    `config.json` is the sandbox's, `seccomp.json` is the container's, `launch` starts both.
-    `granted` is for measuring: what the container gets in place of what was measured. Raise RenderError for
-    what neither can be told.
+    `config.json` is the sandbox's, `seccomp.json` is the container's, `launch` starts both. `granted` is for
+    measurements: the container gets it instead of the measured capabilities. Raise RenderError for a setting
+    that neither can express.
     """
     _check_expressible(policy)
     granted = granted or grant(rootless=policy.facts.uid != 0)
@@ -124,7 +123,7 @@ def render_in_engine(policy: ResolvedPolicy, *, granted: Grant | None = None) ->
 class Options:
     """A container without a launcher: options of `run`, files that they name, paths of files that are hidden.
 
-    The files are `seccomp.json`, and what the container has in `/sandwright`: `config.json`, and accounts.
+    The files are `seccomp.json`, and those in `/sandwright` of the container: `config.json`, and accounts.
     """
 
     words: tuple[str, ...]
@@ -233,7 +232,7 @@ def _host_path_inside(path: str) -> str:
 
 
 def runsc_flags(policy: ResolvedPolicy) -> Iterator[str]:
-    """The options of runsc. With a network it uses the container's, which is all that the policy grants.
+    """The options of runsc. With a network it uses the container's, which has only the policy's grants.
 
     Without `--directfs=false`, its kernel would be root with capabilities over files, not the user `nobody`.
     """
@@ -293,7 +292,7 @@ def _private_root_names(document: dict[str, Any]) -> list[str]:
     firsts = {each["destination"].split("/")[1] for each in document["mounts"]} - IMAGE_DIRECTORIES
     if any("\n" in name for name in firsts):
         raise RenderError(
-            "a name at the host's root holds a line break, which can't be passed to gVisor's container"
+            "a name at the host's root holds a line break, which cannot be passed to gVisor's container"
         )
     return sorted(firsts)
 

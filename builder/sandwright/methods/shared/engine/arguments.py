@@ -20,7 +20,7 @@ PERIOD = 100_000
 than the kernel's least, 1000, is counted in a second instead."""
 
 DETACH_KEYS = "ctrl-^,ctrl-_,ctrl-^,ctrl-_"
-"""The keys that detach a terminal from its running container: a sequence that nobody types."""
+"""The keys that detach a terminal from its running container: a sequence that no user types."""
 
 
 def run_arguments(container: Container) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ def _bind_argument(bind: Bind) -> str:
     source, target = bind.source, bind.target
     if any(path != path.rstrip() or "\r\n" in path for path in (source, target)):
         if ":" in source + target:
-            raise RenderError(f"{source!r} can't be passed to an engine: rename it, or choose another method")
+            raise RenderError(f"cannot pass {source!r} to an engine: rename it, or choose another method")
         return f"--volume={source}:{target}:{'rw' if bind.writable else 'ro'},rprivate"
     access = () if bind.writable else ("readonly",)
     return mount_argument("type=bind", f"src={source}", f"dst={target}", "bind-propagation=rprivate", *access)
@@ -160,7 +160,7 @@ def _bind_argument(bind: Bind) -> str:
 
 def _csv_field(field: str) -> str:
     if "\r\n" in field:
-        raise RenderError(f"{field!r} can't be passed to an engine: rename it, or choose another method")
+        raise RenderError(f"cannot pass {field!r} to an engine: rename it, or choose another method")
     return f'"{field.replace(_QUOTE, 2 * _QUOTE)}"' if _SPECIAL.search(field) else field
 
 

@@ -45,7 +45,7 @@ ASKING = 10.0
 class EngineBackend(Launched):
     """A method whose launcher is a client of an engine.
 
-    `package` is what to install where the client is missing.
+    `package` is the package to install if the client is missing.
     """
 
     package: ClassVar[str]
@@ -126,8 +126,8 @@ class EngineBackend(Launched):
     def leftovers(self, running: Iterable[str]) -> Iterator[Leftover]:  # noqa: ARG002 - by directories
         """Leftovers of runs without a launcher, in the order in which they can be removed.
 
-        A run is known by its directory, which only its launcher makes; labels and names of containers are
-        anybody's who may use the engine. Raise SandwrightError when no engine answers.
+        A run is known by its directory, which only its launcher makes; any user of the engine can set labels
+        and names of containers. Raise SandwrightError when no engine answers.
         """
         gone = list(abandoned_directories(self.name))
         if not gone or process.find(self.name) is None:
@@ -162,7 +162,7 @@ class EngineBackend(Launched):
             EngineClient(self.name).remove_container(name)
 
     def _require_ended(self, run: str) -> None:
-        """Raise HostError while a run has a container: nothing but its directory tells later runs of that."""
+        """Raise HostError while a run has a container: later runs know of it only by its directory."""
         there = EngineClient(self.name).containers(LABEL, timeout=ASKING)
         if run in {each.removesuffix(PROXY) for each in there}:
             raise HostError(f"the directory of {run} stays, because a container of it goes on")

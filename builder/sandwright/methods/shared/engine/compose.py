@@ -137,7 +137,7 @@ def _compose_text(text: str) -> str:
 _PLAIN = re.compile(r"[A-Za-z0-9/._ -]*")
 
 
-def _literal(value: Any) -> Any:  # noqa: ANN401 - whatever the file holds
+def _literal(value: Any) -> Any:  # noqa: ANN401 - any value of the file
     """The same with every dollar sign doubled: Compose replaces variables in values, and in none of ours."""
     match value:
         case str():

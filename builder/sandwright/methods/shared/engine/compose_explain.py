@@ -59,12 +59,12 @@ _FILE: Shape = {
 
 @dataclass(frozen=True)
 class ComposeSandbox(Enclosure):
-    """The container of the service. `names_stay_open`: the file says so of names that don't exist yet."""
+    """The container of the service. `names_stay_open`: the file leaves names open that do not exist yet."""
 
     names_stay_open: bool = False
 
     def why_looser(self, policy: ResolvedPolicy, question: Asked) -> str:
-        """The reason for a looser answer: Compose creates no placeholders, as the head of the file says."""
+        """The reason for a looser answer: Compose creates no placeholders; the head of the file says so."""
         rules = policy.filesystem.tree.deciding(question.path) if question.path else ()
         if self.names_stay_open and rules and policy.facts.kind(rules[0].path) is None:
             return ABSENT_NAMES

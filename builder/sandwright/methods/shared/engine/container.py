@@ -30,7 +30,7 @@ CLIENTS = "/etc/sandwright-clients"
 """The host's name of the proxy, in a sandbox that has one."""
 
 TMP = "/tmp"  # noqa: S108 - what is inside the sandbox
-"""A directory that every container can write, whatever TMPDIR is on the host."""
+"""A directory that every container can write, independent of the host's TMPDIR."""
 
 LEAST_MEMORY = 6 << 20
 """Bytes. Docker starts no container with less (moby, daemon/daemon_unix.go, linuxMinMemory)."""
@@ -234,7 +234,7 @@ def _working_directory(policy: ResolvedPolicy, binds: Sequence[Bind]) -> str:
 def _check_container(made: Container) -> None:
     """Refuse values that the engine's JSON can't express, and values that the engine refuses later."""
     if any(":" in path for path in made.masked):
-        raise RenderError(f"podman can't hide a path with a colon: {', '.join(made.masked)}")
+        raise RenderError(f"podman cannot hide a path with a colon: {', '.join(made.masked)}")
     paths = [made.directory, *made.masked, *made.folders, *made.ignored, *made.files, *made.scratch]
     paths += [path for each in made.binds for path in (each.source, each.target)]
     for text in (*paths, *(f"{name}={value}" for name, value in made.environment.items())):

@@ -1,8 +1,8 @@
 """Gives an engine the images of ours that a run needs, as `build-images` left them.
 
-An engine keeps what it was given under a name, whatever was built since: what the policy names would be one
-image under runc and an older one under Docker. So an image that was built here and that the engine doesn't
-have, or has another of, is loaded. One that was not built here is the engine's own affair.
+An engine keeps an image under its name until it is loaded again, so the policy's name could mean a new image
+under runc and an older one under Docker. So an image that was built here is loaded if the engine does not
+have it or has a different one. Images from elsewhere are not loaded.
 """
 
 from __future__ import annotations

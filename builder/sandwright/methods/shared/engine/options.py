@@ -1,6 +1,7 @@
 """Options of `docker run` and `podman run` that are rendered, and the host access that they leave.
 
-An option, or a value of one that opens something, that is not here is refused: what it does is not known.
+Unlisted options, and unlisted values of options that grant access, are refused, because their effect is
+unknown.
 """
 
 from __future__ import annotations

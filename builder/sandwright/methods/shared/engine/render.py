@@ -28,8 +28,8 @@ def render_engine(policy: ResolvedPolicy, engine: EngineName) -> tuple[Artifact,
     """`seccomp.json`, `compose.yaml`, `launch`, its plan or (on macOS) variables, files over the image's.
 
     Those are `passwd` and `group`, unless `user.mapping` is off, and `hosts` and `resolv.conf`, but in the
-    host's network. Raise RenderError for what can't be passed to the
-    engine, DocumentError for a seccomp profile from a file that is none.
+    host's network. Raise RenderError for a value that cannot be passed to the engine, DocumentError for a
+    seccomp profile from a file that is none.
     """
     plan = mount_plan(policy, root="image")
     made = container(policy, plan, engine)

@@ -109,7 +109,7 @@ class Runtime(Launched):
         refuse_mounts(directory)
         shutil.rmtree(directory, ignore_errors=True)
         if directory.exists():
-            raise HostError(f"{directory} can't be removed")
+            raise HostError(f"cannot remove {directory}")
 
 
 def _require_container_ended(run: Path) -> None:

@@ -1,9 +1,9 @@
 """Renders the configuration of an OCI runtime (runtime-spec 1.0.2): of runc, crun, and gVisor's runsc.
 
-The configuration holds for every run; what a run brings (its command, the environment that is passed on, the
-image's directories, the name of the cgroup) the launcher puts in, where its plan says. Mounts, masks,
-namespaces and capabilities come from the baseline in `oci/`. There are no annotations, which could steer a
-runtime, and no SELinux label, with which runsc does not start.
+The configuration holds for every run. The launcher adds the values of a run (command, environment, the
+image's directories, the name of the cgroup) at the places that its plan lists. Mounts, masks, namespaces and
+capabilities come from the baseline in `oci/`. There are no annotations, which could steer a runtime, and no
+SELinux label, with which runsc does not start.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def runtime_config(
 
 
 def _process_section(policy: ResolvedPolicy, baseline: Baseline) -> dict[str, Any]:
-    """Root of a user namespace where the caller is not root: one id is what can be mapped without help."""
+    """Root of a user namespace where the caller is not root: only one id can be mapped without help."""
     gains_rights = policy.process.sandbox_root
     held = sorted(baseline.capabilities["init" if gains_rights else "none"])
     default = {} if policy.environment.passes("PATH") else {"PATH": baseline.path}
@@ -238,9 +238,9 @@ def _placeholder_mount(placeholder: Placeholder, passed_over: Collection[str]) -
 _BIND = ("rbind", "rprivate", "nosuid", "nodev")
 
 RECURSIVE = "rro"
-"""Read-only with all that the host has mounted below, which `ro` alone leaves writable (runtime-spec 1.1,
+"""Read-only with all mounts of the host below it, which `ro` alone leaves writable (runtime-spec 1.1,
 mount_setattr(2) since Linux 5.12; without it runtimes refuse). runsc has no such option, and needs none: its
-gofer keeps to `ro` for all that it serves. Below a file nothing is mounted, and crun 1.8 refuses it
+gofer applies `ro` to all paths that it serves. Below a file nothing is mounted, and crun 1.8 refuses it
 there."""
 
 
@@ -312,7 +312,7 @@ def _linux_section(
 def _mappings(policy: ResolvedPolicy) -> dict[str, Any]:
     """The uid and gid mappings (idmap) of the user namespace: root inside is the caller; no more ids.
 
-    A namespace that root makes has all ids, as what it mounts may lie in directories of others.
+    A namespace that root creates has all ids, because its mounts may lie in directories of other users.
     """
     facts = policy.facts
     size = _ALL_IDS if facts.uid == 0 else 1
@@ -323,7 +323,7 @@ def _mappings(policy: ResolvedPolicy) -> dict[str, Any]:
 
 
 _ALL_IDS = 2**32 - 1
-"""All that a user namespace can map (user_namespaces(7))."""
+"""All ids that a user namespace can map (user_namespaces(7))."""
 
 
 def _resource_limits(resources: Resources, *, rootless: bool) -> dict[str, Any]:
