@@ -16,6 +16,10 @@ POLICIES = {
         "method: docker\nnetwork: {mode: proxy, allow: [pypi.org]}",
         ("debian", "proxy"),
     ),
+    "the proxy of gVisor in an engine's container": (
+        "method: gvisor\ngvisor: {engine: docker}\nnetwork: {mode: proxy, allow: [pypi.org]}",
+        ("debian", "proxy"),
+    ),
     "the host's root": ("method: bwrap\nimage: distroless", ()),
     "an image of others": ("method: oci\nimage: docker.io/library/busybox:1", ()),
 }

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+ProxyStarter = Literal["session", "launcher"]
+
 
 class Answers(NamedTuple):
     """Accepted answers of a probe, separated by blanks, and the reason for the difference."""
@@ -55,7 +57,7 @@ class Properties:
     unpacked_image: bool = False
     """The root file system is an unpacked image, selected by its digest."""
 
-    proxy: Literal["session", "launcher"] = "session"
+    proxy: ProxyStarter = "session"
     """The component that starts the proxy for `network.mode: proxy`: the session or the launcher."""
 
     shims: bool = False

@@ -16,7 +16,7 @@ from sandwright.evaluate.gate import check_artifacts
 from sandwright.methods import METHODS, package_of, separate_packages
 from sandwright.methods.contract import Backend, Method, MethodVariant, Parts
 from sandwright.methods.installed import GROUP, EntryPoint, entry_points
-from sandwright.methods.properties import Answers, Properties
+from sandwright.methods.properties import Answers, Properties, ProxyStarter
 from sandwright.policy.declaration import Declaration
 from sandwright.policy.limits import with_kept_limits
 from sandwright.policy.names import METHODS as NAMES
@@ -120,6 +120,16 @@ def find(name: str) -> tuple[str, Method, MethodVariant]:
 def properties(name: str) -> Properties:
     """The properties of a method, or of the method that a variant is one of. Raise UsageError."""
     return find(name)[1].properties
+
+
+def proxy_starter(name: str, policy: ResolvedPolicy) -> ProxyStarter:
+    """The component that starts a policy's proxy for a method or variant. Raise UsageError.
+
+    A method in an engine's outer container has its proxy in another container, as the engine's own method.
+    """
+    _, definition, variant = find(name)
+    contained = definition.properties.outer_container and {policy.gvisor_engine, variant.engine} != {"none"}
+    return "launcher" if contained else definition.properties.proxy
 
 
 def remote(listed: Iterable[str]) -> frozenset[str]:

@@ -27,8 +27,9 @@ def missing_images(request: RunRequest) -> tuple[tuple[str, ...], str]:
 
 def _images_of_ours(policy: ResolvedPolicy) -> tuple[str, ...]:
     """Names with a registry or a tag are not ours."""
-    methods = [registry.properties(name) for name in policy.methods]
     ours = [policy.image] if not set(":/") & set(policy.image) else []
-    proxy = policy.network.mode == "proxy" and any(each.proxy == "launcher" for each in methods)
+    proxy = policy.network.mode == "proxy" and any(
+        registry.proxy_starter(name, policy) == "launcher" for name in policy.methods
+    )
     needed = [*ours, *(["proxy"] if proxy else [])]
-    return tuple(needed) if any(each.needs_image for each in methods) else ()
+    return tuple(needed) if any(registry.properties(name).needs_image for name in policy.methods) else ()

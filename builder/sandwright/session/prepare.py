@@ -106,7 +106,7 @@ def prepare(request: RunRequest, notify: Notify = quiet) -> CachedSandbox:
     start = SandboxStart(
         terminal_argv=_launcher_argv(backend, directory, terminal=True),
         terminal=backend.terminal,
-        proxy=_proxy_plan(resolved, registry.properties(backend.name), inputs),
+        proxy=_proxy_plan(resolved, backend.name, inputs),
         needs_bridge=resolved.credentials.needs_bridge and registry.properties(backend.name).shims,
         changes_platform=_changes_platform(resolved, backend.name, request),
         notes=tuple(_render_notes(notes, resolved, backend, rendered, inputs)),
@@ -407,9 +407,9 @@ def _sandbox_record(
     )
 
 
-def _proxy_plan(resolved: ResolvedPolicy, properties: Properties, inputs: LiveHost) -> ProxyPlan | None:
+def _proxy_plan(resolved: ResolvedPolicy, method: str, inputs: LiveHost) -> ProxyPlan | None:
     """The plan of its proxy, if a session starts one; it is valid while these programs are the same."""
-    if resolved.network.mode != "proxy" or properties.proxy != "session":
+    if resolved.network.mode != "proxy" or registry.proxy_starter(method, resolved) != "session":
         return None
     from sandwright.egress.plan import plan_proxy  # noqa: PLC0415 - costs milliseconds, and few have one
 

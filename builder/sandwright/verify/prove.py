@@ -117,7 +117,7 @@ def prove(
         }
 
         document = RunDocument()
-        if policy.network.mode == "proxy" and registry.properties(method).proxy == "session":
+        if policy.network.mode == "proxy" and registry.proxy_starter(method, policy) == "session":
             running = stack.enter_context(proxy(policy))
             environment |= running.environment
             document = replace(document, egress=str(running.directory), authorities=running.authorities)

@@ -20,7 +20,7 @@ from sandwright.errors import ArtifactsTooWide, RenderError
 from sandwright.launcher.plan import parse_plan
 from sandwright.methods.contract import Method
 from sandwright.methods.gvisor.outer.render import outer_options
-from sandwright.methods.registry import backend, render, variant_name
+from sandwright.methods.registry import backend, proxy_starter, render, variant_name
 from sandwright.policy.facts import HostEntry, HostFacts
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.render.artifact import Artifact
@@ -230,6 +230,18 @@ def test_a_proxy_is_reached_by_name_and_the_network_is_the_container_s() -> None
     assert rendered.artifact("proxy/squid.conf")
     with pytest.raises(RenderError, match="a persistent container has none"):
         outer_options(_resolved("network: {mode: proxy, allow: [a.example]}\n"))
+
+
+def test_one_component_starts_the_proxy() -> None:
+    """In an outer container gVisor reaches the proxy's container, so the session starts none on the host."""
+    inside, beside = (
+        Policy.from_text(f"{text}network: {{mode: proxy, allow: [a.example]}}\n").resolve(FACTS)
+        for text in (POLICY, "schema: 1\nmethod: gvisor\n")
+    )
+    assert proxy_starter("gvisor", inside) == "launcher"
+    assert proxy_starter("gvisor-podman", beside) == "launcher"
+    assert proxy_starter("gvisor", beside) == proxy_starter("bwrap", inside) == "session"
+    assert proxy_starter("docker", beside) == "launcher"
 
 
 def test_a_container_that_stays_has_the_same() -> None:
