@@ -60,6 +60,7 @@ def test_tools_with_caches() -> None:
         "pre-commit",
         "playwright",
     )
+    assert tool_caches(["CMakeLists.txt", "lib/CMakeLists.txt", "lib/configure.ac"]) == ("ccache",)
 
 
 def test_all_caches_exist() -> None:

@@ -183,8 +183,11 @@ LANGUAGES = (
 TOOL_CACHES = (
     (".pre-commit-config.yaml", "pre-commit"),
     ("playwright.config.*", "playwright"),
+    ("CMakeLists.txt", "ccache"),
+    ("meson.build", "ccache"),
+    ("configure.ac", "ccache"),
 )
-"""Patterns of file names that reveal a tool with a cache of its own, and that cache."""
+"""Patterns of file names that reveal a tool with a cache of its own, or its use, and that cache."""
 
 SECRETS = (
     *(".env", ".env.*", "*.env"),
@@ -269,7 +272,7 @@ def _is_below(directory: str, above: str) -> bool:
 def tool_caches(paths: Collection[str]) -> tuple[str, ...]:
     """The caches of tools whose configuration is among these paths, in the order of the table."""
     names = [path.rpartition("/")[2] for path in paths]
-    return tuple(cache for pattern, cache in TOOL_CACHES if _any_like(names, (pattern,)))
+    return tuple(dict.fromkeys(cache for pattern, cache in TOOL_CACHES if _any_like(names, (pattern,))))
 
 
 def try_out(names: Collection[str], makes_test: bool) -> Iterator[str]:
