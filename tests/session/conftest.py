@@ -17,8 +17,10 @@ import pytest
 
 from session.hostsockets import Host
 from support import fronts, preflights, standby
+from support.canary import Canary, canary
 from support.enginehosts import end_pause
 from support.filetrees import paths_below
+from support.netlab import WORLD, World, lab
 from support.processtrees import naming
 from support.waiting import until
 
@@ -186,3 +188,20 @@ def denials_in(file: Path) -> list[dict[str, Any]]:
             one["count"] += found[kind]["count"]
         found[kind] = one
     return list(found.values())
+
+
+@pytest.fixture(scope="module")
+def world(network_lab: None) -> Iterator[World]:
+    """A network namespace that stands for the internet."""
+    with lab() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def upstream(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Canary]:
+    """HTTPS for `api.example`, at a port below 1024, to which names lead inside, too."""
+    with ExitStack() as stack:
+        with world.inside():
+            running = canary(tmp_path_factory.mktemp("canary"), ["api.example"], WORLD, 444)
+            found = stack.enter_context(running)
+        yield found

@@ -20,17 +20,16 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sandwright import process
 from sandwright.session.http_secrets import placeholder
-from support.canary import Canary, canary
+from support.canary import Canary
 from support.companyproxy import company_proxy
-from support.httpsessions import HttpSession, http_policy, http_session
-from support.netlab import WORLD, World, hosts_file, lab
+from support.httpsessions import HTTP_METHODS, HttpSession, http_policy, http_session
+from support.netlab import WORLD, World, hosts_file
 from support.thorough import representative
 
 pytestmark = [
@@ -40,27 +39,6 @@ pytestmark = [
 KEY = "sk-ant-api03-REALrealREALrealREALreal0123456789"
 ANSWER = re.compile(r"^status ([0-9]{3})", re.MULTILINE)
 JAVA = Path("/etc/ssl/certs/java/cacerts")
-METHODS = [
-    pytest.param("bwrap", marks=pytest.mark.needs("bwrap")),
-    pytest.param("landlock"),
-    pytest.param("vm", marks=pytest.mark.needs("bwrap", "linux.uml")),
-]
-
-
-@pytest.fixture(scope="module")
-def world(network_lab: None) -> Iterator[World]:
-    with lab() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def upstream(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Canary]:
-    """HTTPS at a port below 1024; its names resolve inside, too."""
-    with contextlib.ExitStack() as stack:
-        with world.inside():
-            running = canary(tmp_path_factory.mktemp("canary"), ["api.example"], WORLD, 444)
-            found = stack.enter_context(running)
-        yield found
 
 
 @pytest.fixture
@@ -81,7 +59,7 @@ grep -rls "$1" "$PWD" "$HOME" /tmp /run /etc /dev/shm 2>/dev/null | wc -l
 """
 
 
-@pytest.mark.parametrize("method", representative(METHODS, "bwrap", "landlock"))
+@pytest.mark.parametrize("method", representative(HTTP_METHODS, "bwrap", "landlock"))
 def test_the_key_arrives_and_is_not_inside(setup: HttpSession, method: str) -> None:
     (setup.project / "sandbox.yaml").write_text(http_policy(method))
     script = setup.curl(f"-o /dev/null {GOOD}", f'-o /dev/null -H "x-api-key: $API_KEY" {GOOD}')

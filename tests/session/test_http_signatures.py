@@ -5,13 +5,11 @@ Tests of session/aws_keys.py.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import json
 import re
 import textwrap
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,10 +21,11 @@ from sandwright.policy.provenance import PolicySource
 from sandwright.session.aws_keys import key_of_process
 from sandwright.session.http_secrets import HttpSecrets
 from support import agents
-from support.canary import Canary, canary
-from support.httpsessions import HttpSession, http_session
-from support.netlab import WORLD, World, lab
+from support.canary import Canary
+from support.httpsessions import HTTP_METHODS, HttpSession, http_gaps, http_session
+from support.netlab import WORLD
 from support.sigv4 import Key, verified
+from support.thorough import covering
 
 pytestmark = pytest.mark.needs("haproxy", "squid", "ip", "curl", "unshare", "openssl", "bwrap")
 
@@ -47,21 +46,6 @@ def aws() -> Path:
     return agents.require("aws") / "aws"
 
 
-@pytest.fixture(scope="module")
-def world(network_lab: None) -> Iterator[World]:
-    with lab() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def upstream(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Canary]:
-    with contextlib.ExitStack() as stack:
-        with world.inside():
-            running = canary(tmp_path_factory.mktemp("canary"), ["api.example"], WORLD, 444)
-            found = stack.enter_context(running)
-        yield found
-
-
 @pytest.fixture
 def setup(tmp_path: Path, upstream: Canary) -> HttpSession:
     found = http_session(tmp_path, upstream, {WORLD: "api.example"})
@@ -69,11 +53,13 @@ def setup(tmp_path: Path, upstream: Canary) -> HttpSession:
     return found
 
 
-def write_policy(setup: HttpSession, source: str = "env:AWS_SECRET_ACCESS_KEY", more: str = "") -> None:
+def write_policy(
+    setup: HttpSession, source: str = "env:AWS_SECRET_ACCESS_KEY", more: str = "", method: str = "bwrap"
+) -> None:
     (setup.project / "sandbox.yaml").write_text(
         textwrap.dedent(f"""\
             schema: 1
-            method: bwrap
+            method: {method}
             network:
               mode: proxy
               http:
@@ -85,6 +71,7 @@ def write_policy(setup: HttpSession, source: str = "env:AWS_SECRET_ACCESS_KEY", 
                   scheme: AWS4-HMAC-SHA256
                   from: '{source}'{more}
             """)
+        + http_gaps(method)
     )
 
 
@@ -121,9 +108,12 @@ grep -rls -e '[r]eal/secret' -e '[A]KIAREAL' -e '[r]eal-token' "$PWD" "$HOME" /t
 """
 
 
-@pytest.mark.parametrize("token", ["", REAL.token], ids=["lasting", "temporary"])
-def test_curl_signs_with_the_placeholder(setup: HttpSession, token: str) -> None:
-    write_policy(setup)
+@pytest.mark.parametrize(
+    ("method", "token"),
+    covering(HTTP_METHODS, [pytest.param("", id="lasting"), pytest.param(REAL.token, id="temporary")]),
+)
+def test_curl_signs_with_the_placeholder(setup: HttpSession, method: str, token: str) -> None:
+    write_policy(setup, method=method)
     digested = "-H 'x-amz-content-sha256: UNSIGNED-PAYLOAD'"
     sign = f"{SIGN} -o body"
     if token:

@@ -10,11 +10,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from support import labworker
 from support.canary import Canary
 from support.netlab import hosts_file
 
 GAPS = ("filesystem.attributes", "filesystem.protect", "process.kernel", "filesystem.git-links")
+HTTP_METHODS = [
+    pytest.param("bwrap", marks=pytest.mark.needs("bwrap")),
+    pytest.param("landlock"),
+    pytest.param("vm", marks=pytest.mark.needs("bwrap", "linux.uml")),
+]
+"""The methods with the host's files, whose sandboxes find the upstream by the machine's hosts file."""
 
 
 @dataclass
@@ -76,8 +84,13 @@ def http_session(base: Path, upstream: Canary, hosts: Mapping[str, str]) -> Http
     return HttpSession(base / "project", base, upstream, environment)
 
 
-def http_policy(method: str, source: str = "env:API_KEY", more: str = "") -> str:
+def http_gaps(method: str) -> str:
+    """The line of a policy that accepts the gaps of landlock; "" for other methods."""
     gaps = ", ".join(f"{{feature: {each}, method: landlock, reason: a test}}" for each in GAPS)
+    return f"accept_gaps: [{gaps}]\n" if method == "landlock" else ""
+
+
+def http_policy(method: str, source: str = "env:API_KEY", more: str = "") -> str:
     return textwrap.dedent(f"""\
         schema: 1
         method: {method}
@@ -88,4 +101,4 @@ def http_policy(method: str, source: str = "env:API_KEY", more: str = "") -> str
         credentials:
           http:
             - {{host: 'api.example:444', header: x-api-key, from: '{source}'{more}}}
-        """) + (f"accept_gaps: [{gaps}]\n" if method == "landlock" else "")
+        """) + http_gaps(method)
