@@ -3,6 +3,7 @@
 `test_bridge_real_gh` shows the behaviour of the real program.
 
 Tests of bridge/gh.py.
+Tests of bridge/capabilities.py.
 """
 
 from __future__ import annotations
@@ -124,6 +125,18 @@ def test_bodies_of_elsewhere(place: World, bridge: Bridge, path: str, said: str)
     assert result.status == 126
     assert said in result.stderr
     assert b"root:" not in result.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root has the right to open what modes close")
+def test_a_file_that_modes_close_to_the_sandbox_is_not_read(place: World, bridge: Bridge) -> None:
+    """Root inside has no such right, so root's bridge must not use it for programs inside."""
+    closed = place.project / "closed"
+    closed.write_text("SECRET")
+    closed.chmod(0o600)
+    os.chown(closed, 65534, 65534)
+    result = place.call(bridge, "gh", "pr", "comment", "1", "--body-file", "closed")
+    assert (result.status, result.stdout) == (126, b"")
+    assert "closed: Permission denied" in result.stderr
 
 
 def test_a_body_that_is_swapped_for_a_link_all_the_time(place: World, bridge: Bridge) -> None:

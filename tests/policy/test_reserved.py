@@ -410,6 +410,20 @@ def test_a_file_that_a_program_of_the_host_obeys_is_no_directory(
     assert not (project / "podman.conf").exists()
 
 
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "XDG_DATA_HOME"])
+def test_settings_and_images_of_podman_by_a_relative_path(
+    project: Path, variable: str, relative: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Podman starts from the current directory, although the specification says to ignore such a path."""
+    monkeypatch.chdir(project)
+    monkeypatch.setenv(variable, "named" if relative else str(project / "named"))
+    tree = _plain(project).filesystem.tree
+    assert not tree.changes_host(f"{project}/named/containers/x")
+    assert tree.changes_host(f"{project}/named/other")
+    assert tree.changes_host(f"{project}/named/sandwright/x") is relative, "we do ignore it"
+
+
 def test_each_kubeconfig_is_reserved_outside_of_its_usual_place(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """A file system that ignores case: a mount covers one spelling of a name, so the policy is refused.
 
-Tests of policy/policy_warnings.py: a hard link in another case is a warning.
+Tests of policy/policy_warnings.py, where a hard link in another case is a warning, and of
+launcher/source/watch_host.c and watch.c.
 """
 
 from __future__ import annotations
@@ -62,6 +63,38 @@ def test_a_protected_name_that_does_not_exist_is_not_made_in_another_case(
     assert ended.returncode == 125
     assert b"which ignores case itself" in ended.stderr
     assert list(root.iterdir()) == []
+
+
+def _read_later(project: Project, volume: Path, made: str) -> tuple[int, bytes, bytes]:
+    """Run a sandbox in which `key` is denied, make a file on the host, and read it inside 3 s later."""
+    project.policy.write_text(
+        f"schema: 1\nmethod: bwrap\nfilesystem: {{read: [/, {volume}], deny: [{volume}/key]}}\n"
+    )
+    files = " ".join(f"{volume}/{each}" for each in ("key", "KEY", "keys"))
+    with project.start(
+        "sh", "-c", f"echo started; sleep 3; cat {files}", options=("--trust-policy",)
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"started\n"
+        (volume / made).write_text("content")
+        stdout, stderr = child.communicate(timeout=60)
+    return child.returncode, stdout, stderr
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("made", ["key", "KEY", "Key"])
+def test_a_denied_file_that_the_host_makes_ends_the_run(project: Project, volume: Path, made: str) -> None:
+    """A mount over `key` would not hide `KEY`, nor `key` itself if the host spelled the file otherwise."""
+    status, stdout, stderr = _read_later(project, volume, made)
+    assert stdout == b""
+    assert f"{volume}/key is denied and was created on the host".encode() in stderr
+    assert status == 137
+
+
+@pytest.mark.needs("bwrap")
+def test_another_file_that_the_host_makes_is_read(project: Project, volume: Path) -> None:
+    _, stdout, stderr = _read_later(project, volume, "keys")
+    assert stdout == b"content", stderr
 
 
 class _IgnoresCase(LiveHost):

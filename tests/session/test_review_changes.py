@@ -100,6 +100,20 @@ def test_it_prints_what_the_command_prints_outside(place: Project) -> None:
 
 
 @pytest.mark.needs("bwrap")
+def test_a_file_that_modes_close_is_listed_and_not_read(reviewed: Project) -> None:
+    """Also root's: root inside has no right to open it, as root on the host has."""
+    other = 65534 if os.geteuid() == 0 else -1
+    (reviewed.root / "closed").write_text("SECRET\n")
+    os.chown(reviewed.root / "closed", other, other)
+    (reviewed.root / "closed").chmod(0o600 if other > 0 else 0)
+    script = "cat closed; mv closed moved; mkdir shut; echo x >shut/a; chmod 0 shut; "
+    said = _inside(reviewed, script + "sandwright-changes; sandwright-changes --diff; chmod 700 shut")
+    assert "SECRET" not in said
+    assert "A moved" in said
+    assert "shut/a" not in said
+
+
+@pytest.mark.needs("bwrap")
 def test_a_cached_run_has_it(reviewed: Project) -> None:
     for _ in range(2):
         assert "M notes" in _inside(reviewed, "echo two >>notes; sandwright-changes")

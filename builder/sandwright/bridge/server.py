@@ -24,6 +24,7 @@ from sandwright.bridge import frames
 from sandwright.bridge.access import WorkspaceAccess
 from sandwright.bridge.audit import Audit
 from sandwright.bridge.call import NO_BRIDGE, Context, serve_call
+from sandwright.bridge.capabilities import obey_modes
 from sandwright.bridge.children import Children
 from sandwright.bridge.configuration import Configuration
 from sandwright.bridge.directory import remove
@@ -207,6 +208,7 @@ def serve_forever(source: int, channel: int, listeners: Sequence[int]) -> None:
     for each in listening:
         each.setblocking(False)
     server = Server(configuration, listening, socket.socket(fileno=channel))
+    obey_modes()
     os.write(1, b"r")
     server.run(source)
 

@@ -12,6 +12,7 @@ import resource
 import sys
 from pathlib import Path
 
+from sandwright.bridge.capabilities import obey_modes
 from sandwright.cli.review import report_changes
 from sandwright.errors import SandwrightError
 from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
@@ -52,6 +53,7 @@ def _print_changes_so_far(policy: str, named: str, cwd: str, name: str, form: st
     request = RunRequest([], policy=policy, cwd=cwd, named=named == "named")
     workspace = workspace_of(os.path.realpath(Path(request.policy).parent), name)
     base = read_base(workspace)
+    obey_modes()
     found = running_changes(workspace, base)
     with closing(os.open(workspace.tree, OPEN_DIRECTORY)) as tree:
         links = RunningLinks(workspace, base, found, tree)

@@ -40,10 +40,10 @@ def trusted_directories(environ: Mapping[str, str]) -> Iterator[str]:
     yield str(default_build())
     for name in (BUILD, ROOTFS, "DOCKER_CONFIG"):
         if environ.get(name):
-            yield os.path.join(os.getcwd(), environ[name])  # noqa: PTH109, PTH118 - links and `..` stay
+            yield _from_current_directory(environ[name])
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
-        if environ.get(name, "").startswith("/"):
-            yield f"{environ[name]}/containers"
+        if environ.get(name):  # Podman takes relative ones, too
+            yield _from_current_directory(f"{environ[name]}/containers")
     if environ.get("XDG_DATA_HOME", "").startswith("/"):
         yield f"{environ['XDG_DATA_HOME']}/sandwright"
 

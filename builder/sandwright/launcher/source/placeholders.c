@@ -13,11 +13,9 @@
  * named after the project and the list.
  */
 #define _GNU_SOURCE
-#include <ctype.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <sys/file.h>
-#include <sys/vfs.h>
 
 #include "launch.h"
 
@@ -186,37 +184,13 @@ static enum state look(const struct place *place)
     return state == HALF ? ABSENT : state;
 }
 
-static bool is_directory_entry(int directory, const char *name)
-{
-    DIR *entries = open_directory(directory, ".");
-    bool found = false;
-    for (struct dirent *each; (each = next_entry(entries)) != NULL;) /* closes `entries` at its end */
-        found |= strcmp(each->d_name, name) == 0;
-    return found;
-}
-
-/* A mount covers one spelling of a name. That is enough unless the file system ignores case in a way that
- * gives each spelling an inode of its own, as FUSE, CIFS and 9p may. policy_warnings.py checks names that
- * existed before. */
+/* policy_warnings.py checks names that existed before. */
 static void check_spelling(const struct place *place)
 {
-    /* ext4, F2FS, tmpfs, vfat, exFAT, XFS, ntfs3 (linux/magic.h, fs/exfat, fs/ntfs3) */
-    static const unsigned folded[] = {0xef53, 0xf2f52010, 0x01021994, 0x4d44, 0x2011bab0, 0x58465342, 0x7366746e};
-    struct stat other;
-    struct statfs system;
-    _cleanup_free_ char *name = xasprintf("%s", place->name);
-    for (char *letter = name; *letter != '\0'; letter++)
-        *letter = isupper((unsigned char)*letter) ? tolower((unsigned char)*letter) : toupper((unsigned char)*letter);
-    if (strcmp(name, place->name) == 0 || fstatat(place->directory, name, &other, AT_SYMLINK_NOFOLLOW) != 0 ||
-        fstatfs(place->directory, &system) != 0)
-        return;
-    for (size_t index = 0; index < sizeof folded / sizeof *folded; index++)
-        if ((unsigned)system.f_type == folded[index])
-            return;
-    if (is_directory_entry(place->directory, name) && is_directory_entry(place->directory, place->name))
-        return;
-    die("%s is also %s on its file system, which ignores case itself, and a mount covers only one name: use a directory on "
-        "a file system that distinguishes case", place->path, name);
+    _cleanup_free_ char *other = second_spelling(place->directory, place->name);
+    if (other != NULL)
+        die("%s is also %s on its file system, which ignores case itself, and a mount covers only one name: use a directory on "
+            "a file system that distinguishes case", place->path, other);
 }
 
 static void ensure(const struct place *place)

@@ -67,6 +67,10 @@ char *process_start(const char *process);
 DIR *open_directory(int above, const char *path);
 /* Skips . and ..; at the end returns NULL and closes the directory; accepts NULL. */
 struct dirent *next_entry(DIR *entries);
+/* spelling.c. The name with its case changed, if the file system ignores case itself and finds the file by it;
+ * else NULL. */
+char *second_spelling(int directory, const char *name);
+bool has_second_spelling(const char *path); /* of the last name in it that has letters */
 /* The next word, which ends with NUL; moves `at` behind that; NULL: no more words. */
 char *next_word(char **at, const char *end);
 /* A new memfd, positioned at its start; or refuses the run. */

@@ -245,7 +245,7 @@ static bool hide_denied(void)
         if (path == NULL)
             return true;
         appeared = path;
-        if (!can_hide)
+        if (!can_hide || has_second_spelling(path + strlen(root)))
             return false;
         (void)inside_hide(&inside, path); /* a path that has disappeared again is not found */
     }

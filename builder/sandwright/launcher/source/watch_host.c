@@ -1,6 +1,7 @@
 /* Opens the files of the host that the plan protects, and watches for their replacement (inotify(7), for each
  * name that leads to them). */
 #define _GNU_SOURCE
+#include <strings.h>
 #include <sys/inotify.h>
 
 #include "launch.h"
@@ -15,11 +16,12 @@ struct watched_name {
     const char *text;
 };
 
+/* The host may make a name in another spelling, where the file system ignores case. */
 static bool known(const struct host_watch *watch, int directory, const char *text, size_t length)
 {
     for (size_t index = 0; index < watch->count; index++) {
         const struct watched_name *each = &watch->names[index];
-        if (each->directory == directory && each->length == length && memcmp(each->text, text, length) == 0)
+        if (each->directory == directory && each->length == length && strncasecmp(each->text, text, length) == 0)
             return true;
     }
     return false;
@@ -106,6 +108,15 @@ void host_watch(struct host_watch *watch, struct mount_plan *plan)
             host_hold(watch, &plan->records[index]);
 }
 
+/* Letters beyond ASCII count as any name: one may be another spelling of a letter in ASCII (U+212A of `k`). */
+static bool is_watched(const struct host_watch *watch, const struct inotify_event *event)
+{
+    for (const char *letter = event->name; *letter != '\0'; letter++)
+        if ((unsigned char)*letter > 0x7f)
+            return true;
+    return known(watch, event->wd, event->name, strlen(event->name));
+}
+
 bool host_events(struct host_watch *watch)
 {
     char buffer[65536] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -120,7 +131,7 @@ bool host_events(struct host_watch *watch)
             if (event->len > 0 && strcmp(event->name, "config.lock") == 0 && known(watch, event->wd, "config", 6))
                 watch->config_locked = true;
             if ((event->mask & (IN_Q_OVERFLOW | IN_IGNORED | IN_UNMOUNT)) != 0 ||
-                (event->len > 0 && known(watch, event->wd, event->name, strlen(event->name))))
+                (event->len > 0 && is_watched(watch, event)))
                 found = true;
         }
         if (found)
