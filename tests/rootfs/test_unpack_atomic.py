@@ -20,7 +20,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -42,12 +42,10 @@ OTHER = "sha256:" + "0" * 64
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _only_own_garbage() -> Iterator[None]:
+def _only_own_garbage() -> None:
     """Exclude the objects of earlier modules from garbage collections, which they would slow down."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def descriptors() -> int:
