@@ -76,7 +76,7 @@ def test_a_method_that_forgets_the_installation_is_red(home: Path, monkeypatch: 
     for module in ("policy.installation", "verify.reserved_state"):
         monkeypatch.setattr(f"sandwright.{module}.installed_directories", lambda: there)
     assert "files/reserved-installation" not in red("bwrap", POLICY, home / "p", None, runs=False)
-    found = red("bwrap", POLICY, home / "p", _forgetful("loaded from"), runs=False)
+    found = red("bwrap", POLICY, home / "p", _forgetful("installation"), runs=False)
     assert "files/reserved-installation" in found, found
 
 
