@@ -14,6 +14,7 @@ import pytest
 
 from sandwright.errors import ToolMissing
 from sandwright.watchdog import MOST_OUTPUT, Ended, run_bounded, runtime_environment
+from support.processtrees import naming
 from support.waiting import eventually
 
 NEVER = threading.Event()
@@ -54,6 +55,18 @@ def test_its_group_dies_with_it(tmp_path: Path) -> None:
     child = Path(f"/proc/{int(note.read_text())}/stat")
     eventually(lambda: not child.exists() or child.read_text().split()[2] == "Z", within=30)
     assert not child.exists() or child.read_text().split()[2] == "Z"
+
+
+def test_its_children_in_other_sessions_die_with_it(tmp_path: Path) -> None:
+    """bubblewrap's child is one, and ends with its parent only after its set-up (`--die-with-parent`).
+
+    The program starts them all the time, also between the look for its children and its end.
+    """
+    mark = f"sleeps-{tmp_path.name}-{os.getpid()}"
+    starts = f"while :; do setsid sh -c 'sleep 600; :' {mark} & sleep 0.01; done"
+    ended = run_bounded(["sh", "-c", f"{starts}"], limit=0.4, stop=NEVER)
+    assert ended.how == "timeout"
+    assert not naming(mark)
 
 
 def test_called_off() -> None:

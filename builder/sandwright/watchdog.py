@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import tempfile
 import threading
 import time
@@ -71,7 +72,7 @@ def run_bounded(
 ) -> Ended:
     """Start `argv` and wait until it ends, `limit` seconds have passed, or `stop` is set.
 
-    It reads nothing. A program that doesn't end by itself is killed with its process group.
+    It reads nothing. A program that doesn't end by itself is killed with its process group and descendants.
     Raise ToolMissing when it is not there.
     """
     begun = time.monotonic()
@@ -79,15 +80,19 @@ def run_bounded(
         with process.start(*argv, stdin=nothing, stdout=out, stderr=err, env=env, cwd=cwd) as running:
             how: How = "exited"
             pause = _POLL[0]
-            while running.poll() is None and how == "exited":
-                if stop.wait(pause):
-                    how = "stopped"
-                elif time.monotonic() - begun > limit:
-                    how = "timeout"
-                elif max(_output_size(out), _output_size(err)) > MOST_OUTPUT:
-                    how = "flooded"
-                pause = min(pause * 1.5, _POLL[1])
-            status = running.poll() if how == "exited" else None
+            try:
+                while running.poll() is None and how == "exited":
+                    if stop.wait(pause):
+                        how = "stopped"
+                    elif time.monotonic() - begun > limit:
+                        how = "timeout"
+                    elif max(_output_size(out), _output_size(err)) > MOST_OUTPUT:
+                        how = "flooded"
+                    pause = min(pause * 1.5, _POLL[1])
+                status = running.poll() if how == "exited" else None
+            finally:
+                if running.returncode is None:
+                    kill_all([running.pid])
         return Ended(
             how,
             status,
@@ -132,12 +137,22 @@ def end_all(text: str) -> None:
 
 
 def kill_all(processes: Iterable[int]) -> None:
-    """Kill processes and all their descendants. A process that is gone is not an error."""
-    doomed = set(processes)
-    seen = {pid: started(pid) for pid in doomed}
-    seen |= {pid: started(pid) for pid in descendants(doomed)}
-    for pid, start in seen.items():
+    """Kill processes and all their descendants. A process that is gone is not an error.
+
+    All are stopped before any is killed: a process with a pending signal cannot fork (fork(2), ERESTARTNOINTR),
+    so none escapes as the orphan of a killed parent.
+    """
+    found: dict[int, int] = {}
+    while new := (descendants(_still(found)) | set(processes)) - found.keys():
+        for pid in new:
+            found[pid] = started(pid)
+            kill(pid, signal.SIGSTOP, sure=partial(_is_same, pid, found[pid]))
+    for pid, start in found.items():
         kill(pid, sure=partial(_is_same, pid, start))
+
+
+def _still(found: Mapping[int, int]) -> set[int]:
+    return {pid for pid, start in found.items() if _is_same(pid, start)}
 
 
 def descendants(processes: set[int]) -> set[int]:
