@@ -78,6 +78,16 @@ class MountTable:
         return max(found)[1] if found else None
 
 
+def join_aliases(aliases: Iterable[str]) -> str:
+    """Absolute paths as one text, in which a slash separates them, as a name may have a line break in it."""
+    return "/".join(aliases)
+
+
+def split_aliases(text: str) -> list[str]:
+    """The paths of which `join_aliases` made a text."""
+    return re.findall(r"(/[^/]*(?:/[^/]+)*)(?:/|\Z)", text)
+
+
 def _is_inside(path: str, directory: str) -> bool:
     return path == directory or path.startswith(directory if directory == "/" else f"{directory}/")
 

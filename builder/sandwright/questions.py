@@ -17,7 +17,7 @@ from typing import Literal
 from sandwright import digests
 from sandwright.git.index import MODE, MOST, shared_indexes
 from sandwright.landlock import landlock_version
-from sandwright.mount_aliases import MountTable, read_mounts
+from sandwright.mount_aliases import MountTable, join_aliases, read_mounts
 from sandwright.nested import check_listed, check_passable, find_names
 
 EntryKind = Literal["directory", "file", "symlink", "socket", "device", "fifo"]
@@ -273,9 +273,9 @@ def _nested(root: str, *names: str) -> Answer:
 
 
 def _mount_aliases(*paths: str) -> Answer:
-    """For each path its other paths, one a line, as `MountTable.aliases` gives them."""
+    """For each path its other paths, joined, as `MountTable.aliases` gives them."""
     mounts = MountTable(read_mounts())
-    return tuple("\n".join(mounts.aliases(path)) for path in paths)
+    return tuple(join_aliases(mounts.aliases(path)) for path in paths)
 
 
 def _directory_listing(path: str) -> Answer:

@@ -6,6 +6,8 @@ Tests of policy/mounted.py.
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -76,6 +78,53 @@ def test_at_a_second_mount(person: Project, method: str, tmp_path_factory: pytes
         assert (ended.returncode, ended.stdout) == (0, b"fine\n"), ended.stderr
         (person.root / "file").unlink()
     assert {path: path.read_bytes() for path in kept} == kept
+
+
+@pytest.mark.needs("bwrap", "unshare")
+@pytest.mark.parametrize("name", ["line\nbreak", "line\n/break", "line\\012break"])
+def test_at_a_mount_whose_name_has_a_line_break(person: Project, name: str) -> None:
+    """Also if a directory has the end of the name as its own name."""
+    alias = person.home.parent / "aliases" / name
+    alias.mkdir(parents=True)
+    person.policy.write_text(
+        f"schema: 1\nmethod: bwrap\nfilesystem:\n  read: [{alias.parent}]\n"
+        f"  write: [$PROJECT, {json.dumps(str(alias / 'p'))}]\n"
+        "  readonly: [$PROJECT/ro]\n  deny: [$PROJECT/.env, ~/.ssh, ~/.netrc]\n"
+    )
+    for _ in range(2):
+        assert person.run("true").returncode == 0
+        ended = run_mounted(person, person.home, alias, "sh", "-c", ATTACK, "sh", str(alias))
+        assert (ended.returncode, ended.stdout) == (0, b"fine\n"), ended.stderr
+        (person.root / "file").unlink()
+
+
+GAPS = ", ".join(
+    f"{{feature: {name}, method: landlock, reason: a test}}"
+    for name in ("filesystem.attributes", "filesystem.protect", "process.kernel")
+)
+
+
+@pytest.mark.needs("bwrap", "unshare")
+@pytest.mark.parametrize("method", ["bwrap", "landlock", "vm"])
+@pytest.mark.parametrize("shown", [".ssh", ".local/state/sandwright/keys"])
+def test_at_a_mount_that_no_rule_can_name(person: Project, method: str, shown: str) -> None:
+    """Its name is not UTF-8. Below a denied directory it does not matter."""
+    (person.home / shown).mkdir(mode=0o700, parents=True, exist_ok=True)
+    (person.home / shown / "id").write_text("a secret\n")
+    alias = person.root / "aliases" / os.fsdecode(b"not-utf-8-\xff")
+    alias.mkdir(parents=True)
+    policy = f"schema: 1\nmethod: {method}\naccept_gaps: [{GAPS}]\nfilesystem:\n  write: [$PROJECT]\n"
+    script = "cat aliases/*/id; echo fine"
+    person.policy.write_text(f"{policy}  deny: [~/.ssh]\n")
+    assert person.run("sh", "-c", script).stdout == b"fine\n"
+    ended = run_mounted(person, person.home / shown, alias, "sh", "-c", script)
+    assert (ended.returncode, ended.stdout) == (125, b""), ended.stderr
+    assert b"not-utf-8-\\udcff (" in ended.stderr
+    assert b"its path is not UTF-8, or too long" in ended.stderr
+    if method != "landlock":
+        person.policy.write_text(f"{policy}  deny: [~/.ssh, $PROJECT/aliases]\n")
+        ended = run_mounted(person, person.home / shown, alias, "sh", "-c", script)
+        assert (ended.returncode, ended.stdout) == (0, b"fine\n"), ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sandwright.mount_aliases import MountEntry, MountTable
+from sandwright.mount_aliases import MountEntry, MountTable, join_aliases, split_aliases
 from session.conftest import WAIT, Project
 from support import labworker
 
@@ -188,3 +188,10 @@ TABLE = [
 )
 def test_other_paths_of_a_directory(path: str, expected: list[str]) -> None:
     assert MountTable(TABLE).aliases(path) == expected
+
+
+@pytest.mark.parametrize(
+    "aliases", [[], ["/"], ["/a"], ["/", "/a"], ["/a", "/"], ["/", "/"], ["/a/b\n", "/\n/c", "/d e"]]
+)
+def test_other_paths_as_one_text(aliases: list[str]) -> None:
+    assert split_aliases(join_aliases(aliases)) == aliases

@@ -15,6 +15,7 @@ from pathlib import Path
 from sandwright.errors import UsageError
 from sandwright.git.layout import REPOSITORY
 from sandwright.inputs import LiveHost
+from sandwright.mount_aliases import split_aliases
 from sandwright.policy import nested, spelling
 from sandwright.policy.bundle import bundle_text
 from sandwright.policy.engines import SOCKETS
@@ -204,8 +205,8 @@ def _with_installation(policy: MergedPolicy, facts: HostFacts, inputs: LiveHost)
     found = writable_parts(facts, roots)
     if facts.os == "linux":
         paths = (follow(location, facts)[0] for location in installed_directories())
-        others = [alias for answer in inputs.ask("aliases", *paths) for alias in answer.split("\n")]
-        found += tuple(path for path in others if path and any(is_inside(path, root) for root in roots))
+        others = [alias for answer in inputs.ask("aliases", *paths) for alias in split_aliases(answer)]
+        found += tuple(path for path in others if any(is_inside(path, root) for root in roots))
     return replace(facts, installation=tuple(dict.fromkeys(found)))
 
 

@@ -225,7 +225,7 @@ class HostFacts:
     git_worktree: tuple[PlainPath, ...] = ()
     git_worktree_fault: str = ""
     unsearchable: tuple[PlainPath, ...] = ()
-    mount_aliases: Mapping[PlainPath, tuple[PlainPath, ...]] = field(default_factory=dict)
+    mount_aliases: Mapping[PlainPath, tuple[str, ...]] = field(default_factory=dict)
     absent: tuple[PlainPath, ...] = ()
 
     @property
@@ -241,7 +241,12 @@ class HostFacts:
     def with_aliases(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Paths, and the other paths at which mounts show them."""
         return tuple(
-            dict.fromkeys(each for path in paths for each in (path, *self.mount_aliases.get(path, ())))
+            dict.fromkeys(
+                each
+                for path in paths
+                for each in (path, *self.mount_aliases.get(path, ()))
+                if each == path or each == spelling.plain_spelling(each)
+            )
         )
 
     @cached_property  # thousands of paths are expanded with them

@@ -6,7 +6,9 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from sandwright.errors import UsageError
 from sandwright.inputs import LiveHost
+from sandwright.mount_aliases import split_aliases
 from sandwright.policy import spelling
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.paths import follow, is_inside
@@ -20,7 +22,7 @@ def with_mount_aliases(facts: HostFacts, restricted: Iterable[str], inputs: Live
     paths = sorted({path for each in restricted for path in _nameable(each, facts)} - {"/"})
     aliases: dict[str, tuple[str, ...]] = {}
     for path, answer in zip(paths, inputs.ask("aliases", *paths), strict=True):
-        others = (each for each in answer.split("\n") if each and each == spelling.plain_spelling(each))
+        others = (each for each in split_aliases(answer) if _is_nameable(each) or inputs.kind(each))
         outside = tuple(dict.fromkeys(each for each in others if not is_inside(each, path)))
         if outside:
             aliases[path] = outside
@@ -37,8 +39,12 @@ def _nameable(path: str, facts: HostFacts) -> Iterator[str]:
     """The canonical path, if there is one that a rule can name."""
     with contextlib.suppress(ValueError):
         found = follow(path, facts)[0]
-        if found == spelling.plain_spelling(found):
+        if _is_nameable(found):
             yield found
+
+
+def _is_nameable(path: str) -> bool:
+    return path == spelling.plain_spelling(path)
 
 
 def alias_rules(
@@ -56,3 +62,13 @@ def alias_rules(
         for path in facts.mount_aliases.get(rule.path, ()):
             if path not in granted and opens(path):
                 yield replace(rule, path=path, why=f"a mount shows {rule.path} there", through=())
+
+
+def refuse_unnameable(rules: Iterable[PathRule]) -> None:
+    """Raise UsageError for a restriction of a path that no rule can name, such as a mount point's."""
+    for rule in rules:
+        if rule.kind in ("deny", "readonly") and not _is_nameable(rule.path):
+            raise UsageError(
+                f"cannot close {rule.path} ({rule.why or rule.written}): its path is not UTF-8, or too long. "
+                f"Rename it, or list a directory above it under filesystem.{rule.kind}"
+            )

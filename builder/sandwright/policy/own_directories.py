@@ -10,6 +10,7 @@ from dataclasses import replace
 from sandwright import process, user_dirs
 from sandwright.errors import HostError
 from sandwright.inputs import LiveHost
+from sandwright.mount_aliases import split_aliases
 from sandwright.policy import spelling
 from sandwright.policy.facts import HostFacts
 from sandwright.policy.live_entries import LiveEntries
@@ -118,7 +119,7 @@ def _mounted_copies(facts: HostFacts, inputs: LiveHost) -> dict[str, list[str]]:
     """The paths at which other mounts show reserved paths, or would if they existed."""
     paths = [rule.path for rule in reserved_rules(facts) if rule.path == spelling.plain_spelling(rule.path)]
     answers = inputs.ask("aliases", *paths) if facts.os == "linux" and paths else [""] * len(paths)
-    return {path: answer.split("\n") for path, answer in zip(paths, answers, strict=True) if answer}
+    return {path: split_aliases(answer) for path, answer in zip(paths, answers, strict=True) if answer}
 
 
 def _with_mounted_copies(

@@ -13,7 +13,7 @@ from sandwright.policy.facts import HostFacts
 from sandwright.policy.http_credentials import HttpCredential
 from sandwright.policy.layers import MergedSettings
 from sandwright.policy.links import grant_faults, replaceable_links, unreviewed_faults
-from sandwright.policy.mounted import alias_rules
+from sandwright.policy.mounted import alias_rules, refuse_unnameable
 from sandwright.policy.path_limits import check_paths, check_sockets
 from sandwright.policy.path_resolver import (
     PathResolver,
@@ -165,6 +165,7 @@ def _filesystem(
     everywhere += [replace(own_home, kind="deny", private=False)] if own_home else []
     restricted = dict.fromkeys([*everywhere, *rules, *protected, *policy_files])
     rules += alias_rules(restricted, before, listed, facts)  # other mounts show the user's home
+    refuse_unnameable(() if compared else rules)
     rules.sort(key=lambda rule: (depth(rule.path), rule.path, rule.strength))
     tree = PathRules(rules, protections=names, startup=startup, key=key)
     if any(name.value.startswith(".git/") for each in names for name in each.names):

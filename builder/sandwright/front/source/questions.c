@@ -269,7 +269,7 @@ static char *aliases(const char *path, const struct mount *mounts, size_t count)
         const char *alias = shows ? moved_path(place, other->root, other->point) : other->point;
         const char *own_place = shows ? path : moved_path(other->root, mount->root, mount->point);
         if (strcmp(alias, own_place) != 0)
-            found = xasprintf("%s%s%s", found, *found == '\0' ? "" : "\n", alias);
+            found = xasprintf("%s%s%s", found, *found == '\0' ? "" : "/", alias); /* join_aliases */
     }
     return found;
 }
