@@ -152,8 +152,9 @@ ADDED = (
     ("PYTHONPATH", "{root}/../link/src"),
     ("PYTHONPYCACHEPREFIX", "{root}/cache"),
     ("LD_LIBRARY_PATH", "{root}/lib"),
+    ("LD_LIBRARY_PATH", "/usr/lib;{root}/lib"),
     ("LD_LIBRARY_PATH", "/usr/lib:"),
-    ("LD_PRELOAD", "{root}/own.so"),
+    ("LD_PRELOAD", "/nowhere.so {root}/own.so"),
     ("LD_AUDIT", "{root}/own.so"),
 )
 

@@ -30,15 +30,15 @@ from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.policy.rules import PathRule, PathRules
 from sandwright.resources import Room, data_path
 
-LIBRARIES = (
-    "LD_PRELOAD",
-    "LD_LIBRARY_PATH",
-    "LD_AUDIT",
-    "DYLD_INSERT_LIBRARIES",
-    "DYLD_LIBRARY_PATH",
-    "DYLD_FRAMEWORK_PATH",
-)
-"""Variables that name libraries, or their directories, for every program (ld.so(8), dyld(1))."""
+LIBRARIES = {
+    "LD_PRELOAD": "[: ]",
+    "LD_LIBRARY_PATH": "[:;]",
+    "LD_AUDIT": ":",
+    "DYLD_INSERT_LIBRARIES": ":",
+    "DYLD_LIBRARY_PATH": ":",
+    "DYLD_FRAMEWORK_PATH": ":",
+}
+"""Variables that name libraries or their directories (ld.so(8), dyld(1)), each with its separators."""
 
 LAUNCHERS_PROGRAMS = (
     *("alclessctl", "awk", "bash", "bwrap", "cat", "chmod", "conmon", "cp", "crun", "date", "docker", "env"),
@@ -230,8 +230,8 @@ def _added() -> Iterator[tuple[str, str]]:
     for path in _search_path():
         if path not in reserved:
             yield path, f"{path} is on the path of Python that runs this program"
-    for name in LIBRARIES:
-        for path in _paths_of_variable(name, "[: ]"):
+    for name, separator in LIBRARIES.items():
+        for path in _paths_of_variable(name, separator):
             yield path, f"{name} names {path}"
 
 
