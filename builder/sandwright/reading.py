@@ -72,7 +72,7 @@ def open_named(path: Path | str) -> BinaryIO:
 
 @contextlib.contextmanager
 def quoting_no_link(path: Path | str, display_name: str) -> Iterator[None]:
-    """If a document is a link, replace the DocumentError of a `with` block by one without quotations."""
+    """For a document that `refuse_link` is about, replace a DocumentError by one without quotations."""
     try:
         yield
     except DocumentError:
@@ -81,15 +81,26 @@ def quoting_no_link(path: Path | str, display_name: str) -> Iterator[None]:
 
 
 def refuse_link(path: Path | str, display_name: str) -> None:
-    """Raise DocumentError, without quotations, for a document with faults that is a link.
+    """Raise DocumentError, without quotations, for a document with faults that is a link, or behind one.
 
     In a stranger's project a link can lead to your secrets, and error messages quote keys and values. A link
     in /dev stands for a file that the shell has opened.
     """
-    if not Path(path).is_symlink() or Path(path).is_relative_to("/dev"):
+    if not _is_behind_link(Path(path)) or Path(path).is_relative_to("/dev"):
         return
     message = "the file to which this link leads is not valid; check it under its own name to see the faults"
     raise DocumentError(display_name, [Problem(0, 0, "", message)]) from None
+
+
+def _is_behind_link(path: Path) -> bool:
+    """Whether a file is a link, or is below the current directory and a directory between them is one."""
+    links: list[bool] = []
+    for each in (path, *path.parents):
+        with contextlib.suppress(OSError):
+            if each.samefile("."):
+                return any(links)
+        links.append(each.is_symlink())
+    return links[0]
 
 
 def _is_named_pipe(path: Path | str) -> bool:

@@ -49,6 +49,37 @@ def test_a_fault_of_a_link_quotes_nothing(call: str, tmp_path: Path) -> None:
         assert link.name in ended.stdout + ended.stderr
 
 
+@pytest.mark.parametrize("call", CALLS)
+def test_a_fault_behind_a_link_quotes_nothing(call: str, tmp_path: Path) -> None:
+    """The link is a directory on the way to the document."""
+    (tmp_path / "sandbox.yaml").write_text("schema: 1\nmethod: bwrap\n")
+    (tmp_path / "layout").mkdir()
+    (tmp_path / "layout" / "oci-layout").write_text(json.dumps({"imageLayoutVersion": "1.0.0"}))
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "folder").symlink_to("elsewhere")
+    words = [word.replace("LINK", "folder/link") for word in CALLS[call]]
+    file = next(word for word in words if word.startswith("folder/"))
+    for text in SECRETS:
+        (tmp_path / file).write_text(text)
+        ended = _sandwright(tmp_path, *words)
+        assert ended.returncode not in (0, 1), ended.stdout + ended.stderr
+        assert "hushed" not in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("link", ["images", "images/x"])
+def test_a_fault_in_a_linked_directory_of_images_quotes_nothing(link: str, tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere" / ("x" if link == "images" else "")
+    target.mkdir(parents=True)
+    (tmp_path / link).parent.mkdir(exist_ok=True)
+    (tmp_path / link).symlink_to(tmp_path / "elsewhere")
+    for text in SECRETS:
+        (target / "image.yaml").write_text(text)
+        ended = _sandwright(tmp_path, "dockerfile", "--images", "images", "x")
+        assert ended.returncode != 0
+        assert "image.yaml" in ended.stderr
+        assert "hushed" not in ended.stdout + ended.stderr
+
+
 def test_a_file_is_quoted(tmp_path: Path) -> None:
     """The control: without a link, the error quotes the wrong word."""
     (tmp_path / "facts.json").write_text(SECRETS[3])

@@ -170,7 +170,7 @@ def load_definition(folder: Path) -> ImageDefinition:
     """
     real = without_links(folder)
     source = _read_definition(folder, real)
-    with quoting_no_link(real / FILE, str(folder / FILE)):
+    with quoting_no_link(folder / FILE, str(folder / FILE)):
         found = replace(decode(ImageDefinition, source), folder=folder, real=real)
         keys = source.data if isinstance(source.data, dict) else {}
         source.refuse([*_base_faults(found, keys), *_path_faults(found), *_account_faults(found)])
@@ -324,7 +324,7 @@ def _read_definition(folder: Path, real: Path) -> Document:
     except OSError as error:
         problem = Problem(0, 0, "", f"cannot read the file: {error.strerror}")
         raise DocumentError(str(path), [problem]) from None
-    with quoting_no_link(real / FILE, str(path)):
+    with quoting_no_link(path, str(path)):
         return parse_yaml(raw, file=str(path))
 
 
