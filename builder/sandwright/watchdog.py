@@ -139,8 +139,8 @@ def end_all(text: str) -> None:
 def kill_all(processes: Iterable[int]) -> None:
     """Kill processes and all their descendants. A process that is gone is not an error.
 
-    All are stopped before any is killed: a process with a pending signal cannot fork (fork(2), ERESTARTNOINTR),
-    so none escapes as the orphan of a killed parent.
+    All are stopped before any is killed: a process with a pending signal cannot fork (ERESTARTNOINTR in the
+    kernel's copy_process), so none escapes as the orphan of a killed parent.
     """
     found: dict[int, int] = {}
     while new := (descendants(_still(found)) | set(processes)) - found.keys():

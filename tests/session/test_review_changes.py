@@ -107,7 +107,8 @@ def test_a_file_that_modes_close_is_listed_and_not_read(reviewed: Project) -> No
     if is_root:
         os.chown(reviewed.root / "closed", 65534, 65534)
         (reviewed.root / "closed").chmod(0o600)
-    script = f"mv closed moved; {'' if is_root else 'chmod 0 moved; '}cat moved; mkdir shut; echo x >shut/a; chmod 0 shut; "
+    close = "" if is_root else "chmod 0 moved; "
+    script = f"mv closed moved; {close}cat moved; mkdir shut; echo x >shut/a; chmod 0 shut; "
     said = _inside(reviewed, script + "sandwright-changes; sandwright-changes --diff; chmod 700 shut")
     assert "SECRET" not in said
     assert "A moved" in said
