@@ -27,8 +27,8 @@ from sandwright.cli import namespace as product  # noqa: E402
 TESTS_TIMEOUT = 60 * 60
 THOROUGH_TIMEOUT = 8 * TESTS_TIMEOUT
 """A thousand runs of each method are killed one after another."""
-WORKERS = 6
-"""Most tests wait for a sandbox more than they compute, so that two cores have work for six."""
+WORKERS = 4
+"""Most tests wait for a sandbox more than they compute, so that two cores have work for four."""
 THOROUGH = "try all examples of the tests that make examples up, which takes long"
 BYTE_CODE = {"PYTHONDONTWRITEBYTECODE": ""}
 """It is kept, whatever the caller's environment says: tests start Python thousands of times."""
