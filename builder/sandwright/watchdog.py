@@ -140,10 +140,14 @@ def kill_all(processes: Iterable[int]) -> None:
     """Kill processes and all their descendants. A process that is gone is not an error.
 
     All are stopped before any is killed: a process with a pending signal cannot fork (ERESTARTNOINTR in the
-    kernel's copy_process), so none escapes as the orphan of a killed parent.
+    kernel's copy_process), so none escapes as the orphan of a killed parent. Processes of other users, which
+    cannot be stopped, may start others meanwhile: then this ends after some seconds.
     """
     found: dict[int, int] = {}
-    while new := (descendants(_still(found)) | set(processes)) - found.keys():
+    deadline = time.monotonic() + _PATIENCE
+    while (
+        new := (descendants(_still(found)) | set(processes)) - found.keys()
+    ) and time.monotonic() < deadline:
         for pid in new:
             found[pid] = started(pid)
             kill(pid, signal.SIGSTOP, sure=partial(_is_same, pid, found[pid]))
