@@ -64,7 +64,7 @@ def test_its_children_in_other_sessions_die_with_it(tmp_path: Path) -> None:
     """
     mark = f"sleeps-{tmp_path.name}-{os.getpid()}"
     starts = f"while :; do setsid sh -c 'sleep 600; :' {mark} & sleep 0.01; done"
-    ended = run_bounded(["sh", "-c", f"{starts}"], limit=0.4, stop=NEVER)
+    ended = run_bounded(["sh", "-c", f"{starts}"], limit=0.4, stop=NEVER, kill_descendants=True)
     assert ended.how == "timeout"
     assert not naming(mark)
 

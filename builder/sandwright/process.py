@@ -20,6 +20,7 @@ from typing import IO
 
 from sandwright.errors import CommandFailed, ToolMissing
 from sandwright.nested import reversed_components
+from sandwright.signalling import kill_all
 
 Argument = str | PathLike[str]
 
@@ -183,18 +184,27 @@ def run(
     cwd: Argument | None = None,
     pass_fds: Sequence[int] = (),
     stop: Callable[[], bool] | None = None,
+    kill_descendants: bool = False,
 ) -> Result:
     """Run a program to its end, quietly, and give its output.
 
     `timeout` is in seconds. `stdin` is bytes to send, or an open file; absent, the program reads nothing.
     `stdout` sends its output to an open file instead of into the result. `env` replaces the whole
     environment. When `stop`, called five times a second, returns true, the program is ended;
-    `stdin` cannot be bytes for such a program.
+    `stdin` cannot be bytes for such a program. `kill_descendants` is that of `start`.
 
     Raise ToolMissing when it is not there; CommandFailed when it runs out of time, and, with `check`, when
     its status is not 0.
     """
-    with start(*argv, stdin=stdin, stdout=stdout, env=env, cwd=cwd, pass_fds=pass_fds) as process:
+    with start(
+        *argv,
+        stdin=stdin,
+        stdout=stdout,
+        env=env,
+        cwd=cwd,
+        pass_fds=pass_fds,
+        kill_descendants=kill_descendants,
+    ) as process:
         words = tuple(str(arg) for arg in argv)
         sent = stdin if isinstance(stdin, bytes) else None
         try:
@@ -204,7 +214,7 @@ def run(
                 else _communicate(process, timeout, stop)
             )
         except subprocess.TimeoutExpired as expired:
-            kill(process)
+            kill(process, descendants=kill_descendants)
             err = _remaining_stderr(process)
             raise CommandFailed(words, None, _decode_text(err), timeout=timeout) from expired
     result = Result(words, process.returncode, out or b"", _decode_text(err))
@@ -235,8 +245,13 @@ def start(
     env: Mapping[str, str] | None = None,
     cwd: Argument | None = None,
     pass_fds: Sequence[int] = (),
+    kill_descendants: bool = False,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start a program for the length of a `with`; processes of it that still run at the end are killed.
+
+    These are its process group; with `kill_descendants`, also its descendants in other sessions. bubblewrap
+    needs that: its child ends with it (`--die-with-parent`) only after its set-up. A launcher must not have
+    it: its monitor cleans up.
 
     The caller waits, with a time limit. Raise ToolMissing when the program is not there.
     """
@@ -263,7 +278,7 @@ def start(
         yield process
     finally:
         if process.poll() is None:
-            kill(process)
+            kill(process, descendants=kill_descendants)
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 with contextlib.suppress(OSError):
@@ -294,11 +309,13 @@ def ended_within(poll: Callable[[], int | None], seconds: float) -> bool:
     return not running
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a started program and its process group, and reap it.
+def kill(process: subprocess.Popen[bytes], *, descendants: bool = False) -> None:
+    """Kill a started program and its process group, perhaps with its descendants, and reap it.
 
     One that waits for a file system that has gone ends when that answers: it is left.
     """
+    if descendants:
+        kill_all([process.pid])
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):

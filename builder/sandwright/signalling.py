@@ -8,8 +8,10 @@ import contextlib
 import os
 import select
 import signal
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +24,10 @@ _KILL = 9
 
 DYING = 2.0
 """Seconds that a process may take to end by SIGKILL; one that waits for a dead file system takes longer."""
+
+
+_SEARCH = 10.0
+"""Seconds in which the descendants of a process are looked for."""
 
 
 def started(process: int) -> int:
@@ -165,3 +171,45 @@ def children_of(process: int) -> list[int]:
             with contextlib.suppress(OSError):
                 found += map(int, (task / "children").read_text().split())
     return sorted(found)
+
+
+def kill_all(processes: Iterable[int]) -> None:
+    """Kill processes and all their descendants. A process that is gone is not an error.
+
+    All are stopped before any is killed: a process with a pending signal cannot fork (ERESTARTNOINTR in the
+    kernel's copy_process), so none escapes as the orphan of a killed parent. Processes of other users, which
+    cannot be stopped, may start others meanwhile: then this ends after some seconds.
+    """
+    found: dict[int, int] = {}
+    deadline = time.monotonic() + _SEARCH
+    while (
+        new := (descendants(_still(found)) | set(processes)) - found.keys()
+    ) and time.monotonic() < deadline:
+        for pid in new:
+            found[pid] = started(pid)
+            kill(pid, signal.SIGSTOP, sure=partial(_is_same, pid, found[pid]))
+    for pid, start in found.items():
+        kill(pid, sure=partial(_is_same, pid, start))
+
+
+def _still(found: Mapping[int, int]) -> set[int]:
+    return {pid for pid, start in found.items() if _is_same(pid, start)}
+
+
+def descendants(processes: set[int]) -> set[int]:
+    """The processes that descend from some."""
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # The name, in parentheses, may hold anything (proc(5)); behind it come the state and the parent.
+            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    found: set[int] = set()
+    generation = processes
+    while generation:
+        generation = {child for child, parent in parents.items() if parent in generation} - found
+        found |= generation
+    return found
+
+
+def _is_same(pid: int, start: int) -> bool:
+    return started(pid) == start != 0

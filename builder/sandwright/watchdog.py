@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO, Literal
 
 from sandwright import process
-from sandwright.signalling import is_same_user_process, kill, started
+from sandwright.signalling import is_same_user_process, kill_all
 
 MOST_OUTPUT = 4 << 20
 """Bytes that a start may write to each of its outputs before it is ended."""
@@ -69,30 +67,36 @@ def run_bounded(
     stop: threading.Event,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    kill_descendants: bool = False,
 ) -> Ended:
     """Start `argv` and wait until it ends, `limit` seconds have passed, or `stop` is set.
 
-    It reads nothing. A program that doesn't end by itself is killed with its process group and descendants.
+    It reads nothing. A program that doesn't end by itself is killed with its process group, and with
+    `kill_descendants` as `process.start` says.
     Raise ToolMissing when it is not there.
     """
     begun = time.monotonic()
     with _ended_pipe() as nothing, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        with process.start(*argv, stdin=nothing, stdout=out, stderr=err, env=env, cwd=cwd) as running:
+        with process.start(
+            *argv,
+            stdin=nothing,
+            stdout=out,
+            stderr=err,
+            env=env,
+            cwd=cwd,
+            kill_descendants=kill_descendants,
+        ) as running:
             how: How = "exited"
             pause = _POLL[0]
-            try:
-                while running.poll() is None and how == "exited":
-                    if stop.wait(pause):
-                        how = "stopped"
-                    elif time.monotonic() - begun > limit:
-                        how = "timeout"
-                    elif max(_output_size(out), _output_size(err)) > MOST_OUTPUT:
-                        how = "flooded"
-                    pause = min(pause * 1.5, _POLL[1])
-                status = running.poll() if how == "exited" else None
-            finally:
-                if running.returncode is None:
-                    kill_all([running.pid])
+            while running.poll() is None and how == "exited":
+                if stop.wait(pause):
+                    how = "stopped"
+                elif time.monotonic() - begun > limit:
+                    how = "timeout"
+                elif max(_output_size(out), _output_size(err)) > MOST_OUTPUT:
+                    how = "flooded"
+                pause = min(pause * 1.5, _POLL[1])
+            status = running.poll() if how == "exited" else None
         return Ended(
             how,
             status,
@@ -136,44 +140,6 @@ def end_all(text: str) -> None:
         time.sleep(_PAUSE)
 
 
-def kill_all(processes: Iterable[int]) -> None:
-    """Kill processes and all their descendants. A process that is gone is not an error.
-
-    All are stopped before any is killed: a process with a pending signal cannot fork (ERESTARTNOINTR in the
-    kernel's copy_process), so none escapes as the orphan of a killed parent. Processes of other users, which
-    cannot be stopped, may start others meanwhile: then this ends after some seconds.
-    """
-    found: dict[int, int] = {}
-    deadline = time.monotonic() + _PATIENCE
-    while (
-        new := (descendants(_still(found)) | set(processes)) - found.keys()
-    ) and time.monotonic() < deadline:
-        for pid in new:
-            found[pid] = started(pid)
-            kill(pid, signal.SIGSTOP, sure=partial(_is_same, pid, found[pid]))
-    for pid, start in found.items():
-        kill(pid, sure=partial(_is_same, pid, start))
-
-
-def _still(found: Mapping[int, int]) -> set[int]:
-    return {pid for pid, start in found.items() if _is_same(pid, start)}
-
-
-def descendants(processes: set[int]) -> set[int]:
-    """The processes that descend from some."""
-    parents = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            # The name, in parentheses, may hold anything (proc(5)); behind it come the state and the parent.
-            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    found: set[int] = set()
-    generation = processes
-    while generation:
-        generation = {child for child, parent in parents.items() if parent in generation} - found
-        found |= generation
-    return found
-
-
 def _processes_naming(text: str) -> set[int]:
     """The processes of this user, in no sandbox, that have `text` in their command line; not we ourselves."""
     found = set()
@@ -182,7 +148,3 @@ def _processes_naming(text: str) -> set[int]:
             if is_same_user_process(int(entry.name)) and text.encode() in (entry / "cmdline").read_bytes():
                 found.add(int(entry.name))
     return found - {os.getpid()}
-
-
-def _is_same(pid: int, start: int) -> bool:
-    return started(pid) == start != 0

@@ -90,6 +90,7 @@ SIDEWAYS = {
     "user_dirs": {"questions", "reading"},
     "host": {"process"},
     "setup": {"host", "process"},
+    "process": {"signalling"},
     "watchdog": {"process", "signalling"},
     "mountinfo": {"process"},
     "locking": {"user_dirs"},

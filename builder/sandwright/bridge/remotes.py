@@ -1,8 +1,8 @@
 """The remotes that git may talk to: those that the workspace's repositories had before the sandbox started.
 
 The secret goes to the address of a remote, so the sandbox must not choose it. The bridge reads the remotes
-once, at its start, from repositories whose configuration no sandbox of the policy can write, now or in an
-earlier session. By default that is true for `.git/config` of the project. The configuration of a
+once, at its start, and only from repositories with a configuration that the policy protects from this and
+earlier sandboxes. By default that is true for `.git/config` of the project. The configuration of a
 submodule is protected only once the index names it, and an earlier sandbox can have written both. Addresses
 in the policy's entries (`push https://github.com/acme/app.git *`) are allowed, too.
 """

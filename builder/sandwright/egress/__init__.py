@@ -18,12 +18,11 @@ until it answers, and yields a `Proxy`:
 - `alive`: whether it still runs. A sandbox whose proxy ended has no network; nothing falls back.
 
 At every end of the `with`, even after kill -9 of this process, squid and its helper processes have ended, and
-its directory is removed. Raise ToolMissing without squid, HostError when it can't be started as it was
-rendered, and UsageError for a policy whose network has another mode. One proxy serves any number of launches,
-also at once.
+its directory is removed. Raise ToolMissing without squid, HostError if it cannot be started as rendered, and
+UsageError unless `network.mode` is `proxy`. One proxy serves any number of launches, also at the same time.
 
-A method whose property `proxy` is `session` needs a proxy that its session started. Engines'
-launchers start it as a container.
+`methods/registry.py:proxy_starter` decides whether the session starts the proxy of a policy, or the launcher
+of an engine, as a container.
 """
 
 from __future__ import annotations

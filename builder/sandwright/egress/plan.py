@@ -27,8 +27,8 @@ def plan_proxy(
     """The plan of a policy's proxies.
 
     `hosts_file` and `nameservers` take the place of the machine's own. Raise ToolMissing without squid,
-    HostError when it can't be run here, UsageError for a policy whose network has another mode, and
-    ArtifactsTooWide for a configuration that lets more through.
+    HostError if it cannot be run here, UsageError unless `network.mode` is `proxy`, and ArtifactsTooWide for
+    a configuration that lets more through.
     """
     if policy.network.mode != "proxy":
         raise UsageError(f"network.mode is {policy.network.mode}: there is nothing for a proxy to do")

@@ -36,8 +36,8 @@ from sandwright.host import MachineFacts
 from sandwright.outputs import disk_errors
 from sandwright.progress import ProgressStep
 from sandwright.setup.requirements import how_to_get
-from sandwright.signalling import is_same_user_process
-from sandwright.watchdog import Ended, kill_all, run_bounded, runtime_environment
+from sandwright.signalling import is_same_user_process, kill_all
+from sandwright.watchdog import Ended, run_bounded, runtime_environment
 
 OLDEST = {"podman": (4, 0), "buildah": (1, 24)}
 _LIMITS = {"nofile": 4096, "nproc": 4096}

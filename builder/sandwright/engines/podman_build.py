@@ -17,8 +17,8 @@ from sandwright.engines.client import our_environment
 from sandwright.engines.contract import BUILD_TIMEOUT, LONGEST_LINE
 from sandwright.errors import CommandFailed
 from sandwright.progress import ProgressStep
+from sandwright.signalling import descendants
 from sandwright.visible import quoted
-from sandwright.watchdog import descendants
 
 _END = 60.0
 _PAUSE = 0.1

@@ -187,7 +187,7 @@ TOOL_CACHES = (
     ("meson.build", "ccache"),
     ("configure.ac", "ccache"),
 )
-"""Patterns of file names that reveal a tool with a cache of its own, or its use, and that cache."""
+"""Patterns of file names, each with the cache of a tool that projects with such a file use."""
 
 SECRETS = (
     *(".env", ".env.*", "*.env"),

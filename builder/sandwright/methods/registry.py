@@ -74,9 +74,9 @@ def verifiable() -> tuple[str, ...]:
 
 
 def default_methods(system: str, *, last_resort: bool = False) -> tuple[str, ...]:
-    """The methods to try where a policy names none, the one that needs least first.
+    """The methods to try if a policy names none, the least demanding first.
 
-    `last_resort`: including methods whose gaps every policy must accept.
+    With `last_resort`, they include methods that are refused unless `accept_gaps` lists their gaps.
     """
     ranks = {
         name: each.properties.proposed.get(system)

@@ -94,7 +94,7 @@ def resolve_credentials(
 ) -> tuple[HttpCredential, ...]:
     """The secrets of `credentials.http` for hosts with rules, each for a header of its own.
 
-    One whose host a higher layer has removed from `network.http` is unused.
+    A secret is unused if a higher layer has removed its host from `network.http`.
     """
     found: list[HttpCredential] = []
     opened = {(each.host, each.port): each for each in hosts}

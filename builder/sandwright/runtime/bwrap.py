@@ -83,7 +83,8 @@ class _BwrapSession:
         bundle = prepare(start, hidden_directory(self.scratch.parent, self.scratch.name))
         shutil.rmtree(bundle.directory)
         wrap = self._as_user if self.as_user else self._bwrap_command
-        return run_bounded(wrap(bundle.config), limit=start.limit, stop=self.stop, env=start.environment)
+        words, limit, environment = wrap(bundle.config), start.limit, start.environment
+        return run_bounded(words, limit=limit, stop=self.stop, env=environment, kill_descendants=True)
 
     def _bwrap_command(self, config: Mapping[str, Any]) -> list[str]:
         return [*readonly_devices(), "env", "-i", process.which("bwrap"), *bwrap_words(config)]

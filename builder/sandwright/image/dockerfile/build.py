@@ -78,7 +78,7 @@ def build_in_engine(
 
     `host_platform` is the platform of this machine, whose image is named `:latest` too. An image gets its
     names when it is complete; until then they stay with the previous image. `leave_out` receives each image
-    whose base the registry does not serve; without it, that is an error. Raise the exceptions of
+    without a base in the registry; if it is None, such an image is an error. Raise the exceptions of
     `build_images`, and HostError if the engine is not usable.
     """
     chosen = _chosen_definitions(wish)

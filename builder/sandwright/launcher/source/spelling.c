@@ -1,5 +1,5 @@
-/* Names that lead to one file in several spellings. A mount covers one of them, which is enough unless the file
- * system ignores case in a way that gives each spelling an inode of its own, as FUSE, CIFS and 9p may. */
+/* Finds a second spelling of a name. A mount covers one spelling. That is enough if the kernel folds names; on
+ * FUSE, CIFS and 9p, each spelling can have a separate inode. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <sys/vfs.h>

@@ -2,9 +2,9 @@
 
 It is the same container, but nothing of ours starts it: the variables of the host, the time limit, the way to
 the proxy and the shims are a launcher's, and are not there. The tool that starts it replaces `${…}` in every
-text, so a value that contains `${` is refused. An image may carry settings of its own
-(`devcontainer.metadata`), which the tool adds to these; and an editor brings its own channels (agents,
-credentials) into the container.
+text, so a value that contains `${` is refused. An image can contain further settings (the label
+`devcontainer.metadata`), which the tool adds to these, and an editor connects the container to its own
+services (agents, credentials).
 """
 
 from __future__ import annotations

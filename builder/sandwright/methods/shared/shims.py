@@ -98,7 +98,7 @@ def shim_plan(policy: ResolvedPolicy, method: str) -> ShimPlan:
 
     `place` is where the directory is seen, None for its own path; `loopback` how it is reached. `search` is
     the PATH behind the shims, None for that of the host; containers put them in front of their own PATH.
-    Raise RenderError for a policy whose sandbox could not reach a bridge.
+    Raise RenderError if the sandbox could not reach a bridge.
     """
     location = shim_place(policy, method, "")
     if location is None:

@@ -45,7 +45,7 @@ class User(Launched):
         return account_uid(policy)
 
     def preflight(self, host: MachineFacts, *, limit: float = LIMIT) -> Preflight:
-        """Start it as `nobody`, which every system has: it does not look for a project's own account."""
+        """Start the trial as `nobody`, an account of every system. The project's account is not needed."""
         if host.os != "linux":
             return Preflight(self.name, "wrong-system", f"it is Linux'; this is {host.os}")
         if reason := without_root(host):

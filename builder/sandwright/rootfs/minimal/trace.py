@@ -81,6 +81,7 @@ def trace(rootfs: Path, run: TracedCommand, *, timeout: float = 300.0) -> Trace:
             timeout=timeout,
             check=False,
             pass_fds=words.pass_fds,
+            kill_descendants=True,
         )
         if f"bwrap: Can't chdir to {run.cwd}:" in result.stderr and run.cwd != "/":
             # the namespace maps one user, so that the home of another is closed even to root

@@ -105,6 +105,7 @@ class _Trial:
                     timeout=_TIMEOUT,
                     check=False,
                     pass_fds=words.pass_fds,
+                    kill_descendants=True,
                 )
         except CommandFailed:
             return None
