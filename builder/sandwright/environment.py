@@ -5,6 +5,7 @@ docs/commands.md has the first table; `tests/project/test_environment.py` finds 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -116,3 +117,8 @@ INTERNAL = {
     "SANDWRIGHT_SMOKE_PLANTED": "planted by smoke tests, likewise",
 }
 """Internal variables, each with the reason why it is a variable. Users do not set them."""
+
+
+def executable_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables without an entry that has no name: a caller can pass `=x`, and os.execve refuses it."""
+    return {name: value for name, value in environ.items() if name}

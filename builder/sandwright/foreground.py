@@ -21,6 +21,7 @@ import tty
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from sandwright.environment import executable_environment
 from sandwright.streams import Streams, fill_standard, write_all
 
 FORWARDED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -256,7 +257,7 @@ def _become(
         if terminal is not None:
             terminal.give()
         streams.become()
-        os.execve(argv[0], list(argv), dict(environ))  # noqa: S606 - the purpose of this module
+        os.execve(argv[0], list(argv), executable_environment(environ))  # noqa: S606 - the purpose of this module
     except OSError as error:
         os.write(write, str(error.errno).encode())
     finally:

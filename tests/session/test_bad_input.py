@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from session.conftest import Project
@@ -19,6 +21,26 @@ def test_a_daemon_that_is_dead(project: Project) -> None:
     assert b"docker: no daemon answers" in ended.stderr
     assert b"DOCKER_HOST" in ended.stderr
     assert not (project.root / "ran").exists()
+
+
+PLANT = """
+import ctypes, os, sys
+words = lambda texts: (ctypes.c_char_p * (len(texts) + 1))(*texts, None)
+environ = [f"{name}={value}".encode() for name, value in os.environ.items()]
+argv = [word.encode() for word in sys.argv[1:]]
+ctypes.CDLL(None).execve(argv[0], words(argv), words([*environ, b"=x", b"word"]))
+"""
+"""Executes a command with two entries that are no variables; os.execve would refuse them."""
+
+
+@pytest.mark.parametrize("option", ["", "--denials"], ids=["executed", "supervised"])
+def test_entries_of_the_environment_that_are_no_variables(project: Project, option: str) -> None:
+    project.command = (sys.executable, "-c", PLANT, *project.command)
+    project.forked = ()
+    options = (option, str(project.home / "log")) if option else ()
+    for _ in ("rendered", "from the cache"):
+        ended = project.run("echo", "ran", options=options)
+        assert (ended.returncode, ended.stdout) == (0, b"ran\n"), ended.stderr.decode()
 
 
 NO_GOOD = {

@@ -24,7 +24,7 @@ from sandwright import inputs, process, user_dirs
 from sandwright.inputs import LiveHost, answer
 from sandwright.questions import KINDS
 from sandwright.render.artifact import Artifact
-from sandwright.session import request
+from sandwright.session import render_cache, request
 from sandwright.session.entry import parse_entry
 from sandwright.session.render_store import store
 from sandwright.session.request import RunRequest
@@ -418,3 +418,9 @@ def test_a_socket_that_goes_after_it_was_rendered_is_not_missed(project: Project
     assert ended.returncode == 0, ended.stderr
     assert b"granted" in ended.stdout.split()
     assert b"shown" not in ended.stdout.split()
+
+
+def test_a_line_break_does_not_end_a_part_of_the_identity() -> None:
+    """A directory whose name has one would have the entry of another request otherwise."""
+    split = [["a\nb", "c"], ["a", "b\nc"], ["a", "b", "c"], ["a\nb\nc"], ["a", "b", "c", ""]]
+    assert len({render_cache.cache_path(each) for each in split}) == len(split)

@@ -102,13 +102,14 @@ def test_it_prints_what_the_command_prints_outside(place: Project) -> None:
 @pytest.mark.needs("bwrap")
 def test_a_file_that_modes_close_is_listed_and_not_read(reviewed: Project) -> None:
     """Also another user's, for root: root inside has no right to open it, as root on the host has."""
-    is_root = os.geteuid() == 0
-    (reviewed.root / "closed").write_text("SECRET\n")
-    if is_root:
+    if os.geteuid() == 0:
+        (reviewed.root / "closed").write_text("SECRET\n")
         os.chown(reviewed.root / "closed", 65534, 65534)
         (reviewed.root / "closed").chmod(0o600)
-    close = "" if is_root else "chmod 0 moved; "
-    script = f"mv closed moved; {close}cat moved; mkdir shut; echo x >shut/a; chmod 0 shut; "
+        close = "mv closed moved"
+    else:
+        close = "echo SECRET >moved; chmod 0 moved"
+    script = f"{close}; cat moved; mkdir shut; echo x >shut/a; chmod 0 shut; "
     said = _inside(reviewed, script + "sandwright-changes; sandwright-changes --diff; chmod 700 shut")
     assert "SECRET" not in said
     assert "A moved" in said

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandwright import user_dirs
-from sandwright.environment import SESSION
+from sandwright.environment import SESSION, executable_environment
 from sandwright.launcher.run_document import RunDocument, open_run_document, with_document, workspace_words
 from sandwright.session import absent_guard, state
 from sandwright.session.git_hints import git_hint
@@ -101,7 +101,8 @@ class CommandSession:
             os.set_inheritable(file, True)
             words = with_document(self.launcher_argv(), file)
             restore_signals()
-            os.execve(program, words, self.environment())  # noqa: S606 - the purpose of this function
+            environ = executable_environment(self.environment())
+            os.execve(program, words, environ)  # noqa: S606 - the purpose of this function
         except OSError as error:
             raise user_dirs.error(f"cannot start {program}: {error.strerror}") from error
         finally:

@@ -104,8 +104,8 @@ class CachedSandbox:
 
 
 def cache_path(identity: list[str]) -> str:
-    """The entry of a request."""
-    name = digests.sha256("\n".join(identity).encode("utf-8", "surrogateescape"))
+    """The entry of a request. Each part of its identity ends with a NUL, which no variable can contain."""
+    name = digests.sha256(b"".join(os.fsencode(part) + b"\0" for part in identity))
     return os.path.join(user_dirs.cache(), f"{name}.entry")
 
 

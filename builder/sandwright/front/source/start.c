@@ -62,18 +62,21 @@ static bool read_entry(const char *path, struct entry *entry)
     return authentic && document_parse(content + HEX + 1, length, &entry_form, entry) == NULL;
 }
 
-/* The path at which Python stores the entry for such a request (request.py, identity). */
+/* The path at which Python stores the entry for such a request (render_cache.py, cache_path). */
 static char *entry_path(void)
 {
     static const char *const variables[] = {"SANDBOX_METHOD", "SANDBOX_REASON", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "HOME"};
     const char *cache = getenv("XDG_CACHE_HOME");
-    char *key = xasprintf(VERSION "\n%s\n%s\n%u", folder, getcwd(NULL, 0), geteuid());
+    struct strv identity = {0};
+    struct bytes key = {0};
+    strv_push_all(&identity, (char *[]){VERSION, xasprintf("%s", folder), getcwd(NULL, 0), xasprintf("%u", geteuid()), NULL});
     for (size_t index = 0; index < sizeof variables / sizeof *variables; index++) {
         const char *value = getenv(variables[index]);
-        key = xasprintf("%s\n%s%s%s", key, variables[index], value == NULL ? "" : "=", value == NULL ? "" : value);
+        strv_push(&identity, xasprintf("%s%s%s", variables[index], value == NULL ? "" : "=", value == NULL ? "" : value));
     }
+    bytes_words(&key, &identity);
     cache = cache != NULL && *cache == '/' ? cache : xasprintf("%s/.cache", home);
-    return xasprintf("%s/sandwright/sessions/%s.entry", cache, sha256_hex(key, strlen(key)));
+    return xasprintf("%s/sandwright/sessions/%s.entry", cache, sha256_hex(key.at, bytes_held(&key)));
 }
 
 /* Whether the directory of session records and the one above belong to this user, and every record is of a
