@@ -64,7 +64,7 @@ def workspace_outcomes(
         sandbox = rendered("staged", policy)
         if bridge is not None:
             sandbox = replace(sandbox, descriptors=(*sandbox.descriptors, bridge.channel))
-        document = _with_bridge(RunDocument(workspace=words), bridge)
+        document = _with_bridge(RunDocument(workspace=words, mcp=policy.mcp_tools is not None), bridge)
         inside = _attempt_changes(sandbox, staged, document)
         yield (
             _skipped_listing(method)
