@@ -157,7 +157,7 @@ def prove(
             outcomes += _cloud(subject, resolve, provision.settings, rendered)
             outcomes += _bridging(subject, lambda: resolve([*settings, *shim_settings()]), rendered, bridge)
         if reviewed(()).workspace == "review":
-            outcomes += workspace_outcomes(reviewed, settings, fixture, method, rendered)
+            outcomes += workspace_outcomes(reviewed, settings, fixture, method, rendered, document=document)
         outcomes += (
             *(request_outcomes(resolve, method) if document.authorities else ()),
             *message_outcomes(policy.mcp_tools, sandbox),
