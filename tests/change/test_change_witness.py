@@ -74,7 +74,7 @@ def _seen(pair: PolicyPair) -> tuple[PolicyDifference, tuple[Witness, ...]]:
 def _edited(**sections: dict[str, Any]) -> str:
     data = copy.deepcopy(base())
     for name, values in sections.items():
-        data[name].update(values)
+        data.setdefault(name, {}).update(values)
     return text(data)
 
 
@@ -200,3 +200,10 @@ def test_a_rule_for_a_file_of_the_project(home: Path) -> None:
         "seen"
     ]
     file.unlink()
+
+
+@pytest.mark.needs("bwrap")
+def test_a_policy_for_servers_of_mcp(home: Path) -> None:
+    """Its launcher starts only for someone who reads the messages."""
+    old, new = (_edited(mcp={"tools": []}, environment={"pass": names}) for names in ([], ["NEW"]))
+    assert "seen" in {each.verdict for each in _seen(_pair(home, old, new))[1]}

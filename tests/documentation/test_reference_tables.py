@@ -35,11 +35,13 @@ def test_a_real_proof_has_the_probes_that_are_listed(tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "sandbox.yaml").write_text(
         "method: bwrap\nworkspace: review\nresources: {files: 64, time: 1h}\nenvironment: {set: {A: b}}\n"
-        "network: {mode: proxy, http: [{host: a.example}]}\n"
+        "network: {mode: proxy, http: [{host: a.example}]}\nmcp: {tools: [search]}\n"
     )
     report = tmp_path / "report.json"
     subprocess.run([*SANDWRIGHT, "verify", "--json", report], cwd=tmp_path / "p", timeout=300, check=False)
-    attempted = {each["probe"] for each in json.loads(report.read_text())}
+    outcomes = json.loads(report.read_text())
+    assert [each["probe"] for each in outcomes if each["verdict"] == "fail"] == []
+    attempted = {each["probe"] for each in outcomes}
     paths = {name for name in attempted if ": " in name}
     listed = methods.probe_names("bwrap")
     assert len(attempted - paths) > 90

@@ -38,6 +38,7 @@ from sandwright.methods import METHODS
 from sandwright.methods.bwrap.explain import read_bwrap
 from sandwright.methods.compare import explain
 from sandwright.methods.registry import artifacts
+from sandwright.methods.shared import reasons
 from sandwright.policy.facts import HostEntry
 from sandwright.render.artifact import Artifact
 from sandwright.render.rendered import Rendered
@@ -438,6 +439,14 @@ def test_what_a_method_cannot_do_is_refused_in_the_row() -> None:
     row = _row("read", "/etc/hosts", "landlock", policy)
     assert (row.decision, row.status) == ("allow", "refused")
     assert row.reason.startswith("landlock cannot enforce filesystem.attributes (filesystem.read, preset")
+
+
+def test_what_cannot_be_rendered_has_no_other_reason() -> None:
+    """The declaration is about gVisor on the host, whose sessions start another proxy."""
+    text = "method: gvisor\ngvisor: {engine: docker}\nnetwork: {mode: proxy, http: [{host: api.example}]}\n"
+    row = _row("request", "GET https://api.example/x", "gvisor", _policy(text))
+    assert row.because.endswith(f"network.http: {reasons.NO_INSPECTION}")
+    assert (row.status, row.reason) == ("refused", "")
 
 
 def test_what_an_account_may_do_outside_the_project_is_not_asked() -> None:

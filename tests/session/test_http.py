@@ -23,6 +23,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from sandwright import process
 from sandwright.session.http_secrets import placeholder
@@ -209,6 +210,22 @@ def test_a_secret_changes_while_a_run_goes_on(setup: HttpSession) -> None:
                 os.killpg(running.pid, signal.SIGKILL)
     found = [each.header("authorization") for each in setup.upstream.arrived]
     assert found == [[f"Bearer {KEY}"], ["Bearer another-secret-of-the-host"]]
+
+
+@pytest.mark.needs("bwrap")
+def test_learn_proposes_the_requests_that_were_sent(setup: HttpSession) -> None:
+    """Neither the refused request nor another method of the host with the key is proposed."""
+    policy = setup.project / "sandbox.yaml"
+    policy.write_text(http_policy("bwrap").replace("methods: [GET], ", "").replace("acme/*", "**"))
+    script = setup.curl(f"-f {GOOD}/issues/17", f"-f {GOOD}/issues/4", OTHER)
+    done = setup.run(script, "--write", verb="learn")
+    assert done.returncode == 0, done.stderr
+    assert "request GET https://api.example:444/user: no rule of network.http" in done.stderr
+    network = yaml.safe_load(policy.read_text())["network"]
+    rule = {"host": "api.example:444", "methods": ["GET"], "paths": ["/repos/acme/tool/issues/*"]}
+    assert (network["mode"], network["allow"], network["http"]) == ("proxy", [], [rule])
+    again = setup.run(setup.curl(f"{GOOD}/issues/18", f"-X DELETE {GOOD}/issues/18", f"{GOOD}/pulls/1"))
+    assert ANSWER.findall(again.stdout) == ["200", "403", "403"]
 
 
 PASSWORD = "the-companys-password"

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from sandwright.methods.user.render import account_for
+from sandwright.methods.user.setup import SharedTrees, plan_account, plan_removal
 from support import labworker
 from support.canary import Canary
+from support.locks import accounts_change
 from support.netlab import hosts_file
 
 GAPS = ("filesystem.attributes", "filesystem.protect", "process.kernel", "filesystem.git-links")
@@ -34,15 +39,15 @@ class HttpSession:
     upstream: Canary
     environment: dict[str, str]
 
-    def command(self, words: list[str], *options: str) -> list[str]:
-        """`sandwright run` on a machine whose hosts file has the upstream."""
+    def command(self, words: list[str], *options: str, verb: str = "run") -> list[str]:
+        """`sandwright run`, or another command, on a machine whose hosts file has the upstream."""
         script = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
         run = [
             sys.executable,
             "-P",
             "-c",
             "from sandwright.cli import main; main()",
-            "run",
+            verb,
             "--trust-policy",
             *options,
             "--",
@@ -51,11 +56,13 @@ class HttpSession:
         enter, drop = labworker.mount_namespace()
         return [*enter, "sh", "-c", script, "sh", str(self.base / "hosts"), *drop, *run]
 
-    def run(self, words: list[str], *options: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, words: list[str], *options: str, limit: float = 120, verb: str = "run"
+    ) -> subprocess.CompletedProcess[str]:
         self.upstream.arrived.clear()
         return subprocess.run(
-            self.command(words, *options), cwd=self.project, env=self.environment, text=True,
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False,
+            self.command(words, *options, verb=verb), cwd=self.project, env=self.environment, text=True,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=limit, check=False,
         )  # fmt: skip
 
     def curl(self, *requests: str) -> list[str]:
@@ -82,6 +89,46 @@ def http_session(base: Path, upstream: Canary, hosts: Mapping[str, str]) -> Http
     environment = {**os.environ, **{key: str(base / value) for key, value in names.items()}}
     environment["SSL_CERT_FILE"] = str(bundle)
     return HttpSession(base / "project", base, upstream, environment)
+
+
+@contextlib.contextmanager
+def account_of(session: HttpSession) -> Iterator[None]:
+    """The account of a project for the method `user`, for the length of a `with`."""
+    account = account_for(str(session.project), os.geteuid())
+    with accounts_change():
+        plan_account(account, SharedTrees(session.project, (), os.geteuid())).execute()
+    try:
+        yield
+    finally:
+        with accounts_change():
+            plan_removal(account).execute()
+
+
+FROM_HOST = (
+    "alternatives",
+    "java-17-openjdk",
+    "passwd",
+    "group",
+    "nsswitch.conf",
+    "mime.types",
+    "ssl",
+    "php",
+)
+
+
+def root_of_host(root: Path) -> Path:
+    """Make the root file system of an image whose /usr is empty, for the host's; return its directory."""
+    for name in ("dev", "etc", "home", "proc", "root", "run", "sys", "tmp", "usr", "var"):
+        (root / name).mkdir(parents=True)
+    for name in ("bin", "lib", "lib64", "sbin"):
+        (root / name).symlink_to(f"usr/{name}")
+    for each in filter(os.path.lexists, (Path("/etc", name) for name in FROM_HOST)):
+        made = root / "etc" / each.name
+        if each.is_dir():
+            shutil.copytree(each, made, symlinks=True, ignore=shutil.ignore_patterns("private"))
+        else:
+            shutil.copy(each, made)
+    return root
 
 
 def http_gaps(method: str) -> str:

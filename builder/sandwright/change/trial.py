@@ -194,6 +194,7 @@ class _Trial:
         document = RunDocument(
             egress=str(proxied.directory) if proxied else None,
             authorities=proxied.authorities if proxied else None,
+            mcp=policy.mcp_tools is not None,
         )
         with handed_over(document) as file:
             sandbox = RenderedSandbox(

@@ -12,10 +12,13 @@ from pathlib import Path
 from sandwright.errors import HostError
 from sandwright.methods import registry
 from sandwright.session import state
-from sandwright.session.access_log import AccessLog, RequestedHost, read_access_log
+from sandwright.session.access_log import AccessLog, RecordedRequest, RequestedHost, read_access_log
 from sandwright.session.recording import Recording
 from sandwright.session.request import RunRequest
 from sandwright.session.run import run
+
+_SWITCHED = 101
+"""The status of an answer after which a WebSocket begins."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,13 @@ def attempt(
     hosts = frozenset(
         RequestedHost(each.host, each.port, each.reason) for each in recording.decisions if each.host
     )
-    return RecordedRun(status, replace(found, hosts=hosts))
+    requests = frozenset(
+        RecordedRequest(
+            each.host, "" if each.status == _SWITCHED else each.method, each.path, each.tool, each.reason
+        )
+        for each in recording.requests
+    )
+    return RecordedRun(status, replace(found, hosts=hosts, requests=requests))
 
 
 @contextlib.contextmanager

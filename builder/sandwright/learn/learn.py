@@ -11,6 +11,7 @@ from sandwright.inputs import LiveHost
 from sandwright.learn import profile
 from sandwright.learn.attempt import RecordedCommand, RecordedRun, attempt
 from sandwright.learn.generalise import PathGrant, link_grants, read_grants, write_grants
+from sandwright.learn.http_rules import http_items
 from sandwright.learn.needs import Bounds, Needs, measure_needs
 from sandwright.learn.proposal import Item, Proposal, policy_path
 from sandwright.policy.hosts import WEB_PORTS, host_pattern
@@ -153,11 +154,13 @@ class Learner:
         network = self.current.network
         proxied = network.mode == "proxy"
         hosts = tuple(self._hosts(found)) if proxied else None
+        rules = tuple(http_items(found.requests, self.current)) if proxied and network.http else None
         return Proposal(
             tuple(self._grant_items(granted)),
             tuple(self._grant_items(written)),
             allow=hosts,
-            mode=("proxy" if hosts else "none") if proxied else None,
+            http=rules,
+            mode=("proxy" if hosts or rules else "none") if proxied else None,
             localhost=tuple(Item(each, "was connected to") for each in sorted(found.localhost))
             if network.localhost
             else None,
@@ -192,6 +195,8 @@ class Learner:
                 pattern = host_pattern(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
             except ValueError:
                 continue  # nothing that a policy can name
+            if self.current.network.opened(host, port):
+                continue  # `http_items` has its rules
             allowing = [each for each in allow if each.matches(pattern.host, port)]
             if not allowing or "*" in pattern.host:
                 continue

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from sandwright.policy.resolved import ResolvedPolicy
 from sandwright.reading import read_start
-from sandwright.session.access_log import CHANGES, Access, AccessLog
+from sandwright.render.proxyfacts import REFUSALS, TOOL_REFUSALS
+from sandwright.session.access_log import CHANGES, Access, AccessLog, RecordedRequest
 
 READS = frozenset({"read", "exec", "list"})
 _MOST_LINKS = 40
@@ -73,6 +74,7 @@ class Needs:
     writes: dict[str, set[str]] = field(default_factory=dict)
     requested: dict[tuple[str, str], str] = field(default_factory=dict)
     hosts: set[tuple[str, int]] = field(default_factory=set)
+    requests: set[RecordedRequest] = field(default_factory=set)
     localhost: set[int] = field(default_factory=set)
     sockets: set[str] = field(default_factory=set)
     calls: set[int] = field(default_factory=set)
@@ -147,6 +149,13 @@ def _add_network(found: Needs, record: AccessLog, bounds: Bounds) -> None:
             )
         else:
             found.hosts.add((requested.host, requested.port))
+    for request in record.requests:
+        if request.refused:
+            words = f"{request.method} https://{request.host}{request.path} {request.tool}".strip()
+            why = {**REFUSALS, **TOOL_REFUSALS}.get(request.refused, request.refused)
+            found.requested[(words, "request")] = why
+        else:
+            found.requests.add(request)
     for each in record.contacts:
         if each.action == "listen":
             continue

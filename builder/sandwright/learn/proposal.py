@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -45,6 +45,21 @@ class Item:
 
 
 @dataclass(frozen=True)
+class RuleItem(Item):
+    """A rule of `network.http`. `value` names it for people."""
+
+    rule: Mapping[str, Any] = field(default_factory=dict)
+
+    def policy_value(self) -> dict[str, Any]:
+        """The rule as a policy has it."""
+        return dict(self.rule)
+
+    def text(self) -> str:
+        """The rule as YAML."""
+        return _flow(self.rule)
+
+
+@dataclass(frozen=True)
 class Proposal:
     """The proposed grants. A field that is None stays as it is."""
 
@@ -56,6 +71,7 @@ class Proposal:
     unix_sockets: tuple[Item, ...] | None = None
     seccomp: str | None = None
     variables: tuple[Item, ...] | None = None
+    http: tuple[Item, ...] | None = None
 
     def settings(self) -> list[str]:
         """The settings of a run that have the same effect."""
@@ -73,7 +89,7 @@ class Proposal:
 
         optional = {
             name: None if (listed := getattr(self, name)) is None else remaining(listed)
-            for name in ("allow", "localhost", "unix_sockets", "variables")
+            for name in ("allow", "http", "localhost", "unix_sockets", "variables")
         }
         return Proposal(
             remaining(self.read), remaining(self.write), mode=self.mode, seccomp=self.seccomp, **optional
@@ -81,7 +97,15 @@ class Proposal:
 
     def items(self) -> tuple[Item, ...]:
         """Every grant that can be left out."""
-        lists = (self.read, self.write, self.allow, self.localhost, self.unix_sockets, self.variables)
+        lists = (
+            self.read,
+            self.write,
+            self.allow,
+            self.http,
+            self.localhost,
+            self.unix_sockets,
+            self.variables,
+        )
         return tuple(each for items in lists for each in items or ())
 
     def edit(self, text: str) -> str:
@@ -115,6 +139,7 @@ class Proposal:
             ("filesystem", "write"): self.write,
             ("network", "mode"): self.mode,
             ("network", "allow"): self.allow,
+            ("network", "http"): self.http,
             ("network", "localhost"): self.localhost,
             ("network", "unix_sockets"): self.unix_sockets,
             ("process", "seccomp"): self.seccomp,
@@ -175,6 +200,15 @@ def _field_lines(key: str, value: str | tuple[Item, ...]) -> Iterator[str]:
     else:
         yield f"  {key}:"
         yield from (f"    - {each.text()}  # learned: {each.why}" for each in value)
+
+
+def _flow(value: object) -> str:
+    """A value of a rule in flow style."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {_flow(each)}' for key, each in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_flow, value))}]"
+    return str(value).lower() if isinstance(value, bool) else _yaml_scalar(str(value))
 
 
 def _yaml_scalar(value: str | int) -> str:

@@ -42,6 +42,9 @@ HOMES = "/home"
 SIBLINGS = 4
 """From so many files of one directory on, the directory is granted."""
 
+MOST_PATHS = 12
+"""From more paths of one host on, the directory of all of them is granted, if the policy allows that."""
+
 MOST_GRANTS = 200
 """A longer list is not readable: the rest is not granted, and the run under the proposal shows whether it is
 needed."""

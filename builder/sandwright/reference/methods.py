@@ -52,6 +52,7 @@ GRANTED: Mapping[str, tuple[str, ...]] = {
     "network.proxy": ("network/proxy",),
     "network.host": ("network/host",),
     "network.http": ("network/requests-allowed", "network/requests-refused", "network/requests-tools"),
+    "mcp.tools": ("network/stdio-allowed", "network/stdio-refused", "network/stdio-answers"),
     "environment.pass": ("environment/passed",),
     "environment.set": ("environment/set",),
     "workspace": tuple(
@@ -72,6 +73,13 @@ RUNS: Mapping[str, str] = {
     "network/requests-tools": "messages to an MCP server that call no listed tool are refused",
     "network/requests-secret": "the secret goes to requests with the placeholder or without the header",
     "network/requests-signature": "requests are signed with a key only if the placeholder has signed them",
+    "network/stdio-allowed": (
+        "messages that the policy allows reach the server of MCP, and its answers the client"
+    ),
+    "network/stdio-refused": "messages that call no listed tool do not reach the server of MCP",
+    "network/stdio-answers": (
+        "unlisted tools, requests of the server and answers to refused calls do not reach the client"
+    ),
     "workspace/project-unchanged": "programs change a copy, and no byte of the project",
     "workspace/no-names": "no name appears in the project, not even for a moment",
     "workspace/lists-changes": "programs of a review list its changes, and name no other workspace",

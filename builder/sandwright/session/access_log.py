@@ -8,6 +8,7 @@ r"""Reads the launcher's recording of a run: lines of JSON (`launcher/source/rec
 | `call` | the number of a system call that `strict` doesn't allow |
 | `unresolved` | the number of calls with an unknown path |
 | `host`, `port`, `refused` | the request to the proxy, and the reason of a refusal; empty: allowed |
+| `request`, `method`, `path`, `tool`, `refused` | the same of a request to a host of `network.http` |
 | `end`, `calls`, `dropped` | the last line: the number of calls with paths, and of calls without room |
 
 Names are those of programs inside. A byte that is no printable ASCII is `\u00XX`.
@@ -19,7 +20,7 @@ import io
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,20 @@ class RequestedHost:
 
 
 @dataclass(frozen=True)
+class RecordedRequest:
+    """A request to a host of `network.http`. `host` is HOST:PORT, `path` without a query.
+
+    `method` is empty for a WebSocket; `tool` and `refused` are those of `egress.request_log.RequestDecision`.
+    """
+
+    host: str
+    method: str
+    path: str
+    tool: str
+    refused: str
+
+
+@dataclass(frozen=True)
 class AccessLog:
     """The accesses of one run. `calls` are numbers of system calls; `seen` counts calls with paths."""
 
@@ -70,6 +85,7 @@ class AccessLog:
     contacts: tuple[Contact, ...] = ()
     calls: frozenset[int] = frozenset()
     hosts: frozenset[RequestedHost] = frozenset()
+    requests: frozenset[RecordedRequest] = frozenset()
     seen: int = 0
     dropped: int = 0
     unresolved: int = 0
@@ -98,7 +114,7 @@ class LogEnd:
     dropped: int
 
 
-Entry = Access | Contact | RecordedCall | RequestedHost | UnresolvedCalls | LogEnd
+Entry = Access | Contact | RecordedCall | RequestedHost | RecordedRequest | UnresolvedCalls | LogEnd
 
 
 def read_access_log(file: Path) -> AccessLog:
@@ -122,6 +138,7 @@ def parse_access_log(lines: Iterable[str]) -> AccessLog:
         tuple(each for each in found if isinstance(each, Contact)),
         frozenset(each.number for each in found if isinstance(each, RecordedCall)),
         frozenset(each for each in found if isinstance(each, RequestedHost)),
+        frozenset(each for each in found if isinstance(each, RecordedRequest)),
         sum(each.calls for each in ends),
         sum(each.dropped for each in ends),
         sum(each.count for each in found if isinstance(each, UnresolvedCalls)),
@@ -132,7 +149,10 @@ def parse_access_log(lines: Iterable[str]) -> AccessLog:
 def entries(lines: Iterable[str | bytes]) -> Iterator[Entry]:
     """The entries of a log, line by line. Raise like `parse_access_log`."""
     for data in map(strictjson.loads_record, lines):
-        if "path" in data:
+        if "request" in data:
+            words = (str(data[name]) for name in ("request", "method", "path", "tool", "refused"))
+            yield RecordedRequest(*words)
+        elif "path" in data:
             yield _access(data)
         elif "call" in data:
             yield RecordedCall(int(data["call"]))
@@ -163,6 +183,10 @@ def access_log_lines(record: AccessLog) -> Iterator[str]:
         yield json.dumps({"call": call})
     for host in sorted(record.hosts, key=lambda each: (each.host, each.port, each.refused)):
         yield json.dumps({"host": host.host, "port": host.port, "refused": host.refused})
+    for each_request in sorted(record.requests, key=astuple):
+        host, method, path, tool, refused = astuple(each_request)
+        line = {"request": host, "method": method, "path": path, "tool": tool, "refused": refused}
+        yield json.dumps(line)
     yield json.dumps({"unresolved": record.unresolved})
     yield json.dumps({"end": True, "calls": record.seen, "dropped": record.dropped})
 

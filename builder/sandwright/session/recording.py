@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sandwright.egress.log import ProxyDecision
+    from sandwright.egress.request_log import RequestDecision
 
 
 @dataclass(slots=True)
@@ -17,7 +18,7 @@ class Recording:
     """The recording of a run. `calls` are numbers of system calls, beside those with paths.
 
     `looks`: calls that only inspect a path, such as stat(2), are recorded too. `decisions` are the proxy's,
-    once the run has ended.
+    and `requests` the inspecting proxy's, once the run has ended.
     """
 
     file: str
@@ -25,3 +26,4 @@ class Recording:
     calls: tuple[int, ...] = ()
     looks: bool = field(default=True, kw_only=True)
     decisions: list[ProxyDecision] = field(default_factory=list, kw_only=True)
+    requests: list[RequestDecision] = field(default_factory=list, kw_only=True)

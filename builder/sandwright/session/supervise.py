@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from sandwright import foreground, user_dirs
 from sandwright.egress.proxy_plan import ProxyPlan
+from sandwright.egress.request_log import RequestLog
 from sandwright.environment import CIDFILE
 from sandwright.errors import SandwrightError
 from sandwright.launcher.run_document import RunDocument, handed_over, with_document
@@ -241,6 +242,9 @@ def _start_session_proxy(session: CommandSession, stack: ExitStack, plan: ProxyP
     recording = session.request.recording
     if recording is not None:
         stack.callback(lambda: recording.decisions.extend(running.decisions()))
+        if running.requests:
+            log = RequestLog(running.requests)
+            stack.callback(lambda: recording.requests.extend(log.new()))
         stack.callback(running.settle)
     return running
 

@@ -22,6 +22,7 @@ from sandwright import process
 from sandwright.engines.client import EngineClient
 from sandwright.environment import SESSION, SHIMS
 from sandwright.errors import CommandFailed
+from sandwright.launcher.run_document import RunDocument, handed_over
 from sandwright.runtime.probe.protocol import (
     NO_ANSWER,
     Attempt,
@@ -306,8 +307,15 @@ def _read_if_file(path: Path) -> bytes:
 def _required(case: Bridging) -> ProbeOutcome:
     """A start without a bridge."""
     environment = {key: value for key, value in case.sandbox.environment.items() if key != SHIMS.name}
+    document = RunDocument(mcp=case.subject.policy.mcp_tools is not None)
     try:
-        result = replace(case.sandbox, environment=environment, document=None).run(("exit", "0"))
+        with handed_over(document) as file:
+            sandbox = replace(
+                case.sandbox,
+                environment=environment,
+                document=None if case.sandbox.document is None else file,
+            )
+            result = sandbox.run(("exit", "0"))
         status, message = result.status, result.stderr.strip()
     except CommandFailed as failed:
         status, message = failed.status or -1, failed.stderr

@@ -30,6 +30,7 @@ from sandwright.verify.host_process import host_process
 from sandwright.verify.image import provide
 from sandwright.verify.lifecycle import lifecycle
 from sandwright.verify.listeners import canary_listeners
+from sandwright.verify.messages import message_outcomes
 from sandwright.verify.outcome import ProbeOutcome, judge, skipped
 from sandwright.verify.probe import Family, Probe
 from sandwright.verify.requests import request_outcomes
@@ -116,7 +117,7 @@ def prove(
             **subject.canaries.environment,
         }
 
-        document = RunDocument()
+        document = RunDocument(mcp=policy.mcp_tools is not None)
         if policy.network.mode == "proxy" and registry.proxy_starter(method, policy) == "session":
             running = stack.enter_context(proxy(policy))
             environment |= running.environment
@@ -156,8 +157,11 @@ def prove(
             outcomes += _cloud(subject, resolve, provision.settings, rendered)
             outcomes += _bridging(subject, lambda: resolve([*settings, *shim_settings()]), rendered, bridge)
         if reviewed(()).workspace == "review":
-            outcomes += workspace_outcomes(reviewed, settings, fixture, method, rendered)
-        outcomes += request_outcomes(resolve, method) if document.authorities else ()
+            outcomes += workspace_outcomes(reviewed, settings, fixture, method, rendered, document=document)
+        outcomes += (
+            *(request_outcomes(resolve, method) if document.authorities else ()),
+            *message_outcomes(policy.mcp_tools, sandbox),
+        )
         if registry.properties(method).copies_project:
             registry.backend(method).purge(policy)
         stricter, weaker = findings(whole, declaration)

@@ -48,9 +48,15 @@ def over_project(resolve: Resolve) -> Resolve:
 
 
 def workspace_outcomes(
-    resolve: Resolve, settings: Sequence[str], fixture: Fixture, method: str, rendered: Rendered
+    resolve: Resolve,
+    settings: Sequence[str],
+    fixture: Fixture,
+    method: str,
+    rendered: Rendered,
+    *,
+    document: RunDocument,
 ) -> Iterator[ProbeOutcome]:
-    """The verdicts on the workspace of a policy with `workspace: review`."""
+    """The verdicts on the workspace of a policy with `workspace: review`. `document` is that of its runs."""
     staged, live = fixture.root / "staged", fixture.root / "live"
     copy = fixture.hidden / "copy"
     for root in (staged, live):
@@ -64,7 +70,7 @@ def workspace_outcomes(
         sandbox = rendered("staged", policy)
         if bridge is not None:
             sandbox = replace(sandbox, descriptors=(*sandbox.descriptors, bridge.channel))
-        document = _with_bridge(RunDocument(workspace=words), bridge)
+        document = _with_bridge(replace(document, workspace=words), bridge)
         inside = _attempt_changes(sandbox, staged, document)
         yield (
             _skipped_listing(method)
@@ -184,7 +190,7 @@ def _attempt_batch(
     sandbox: RenderedSandbox, root: Path, document: RunDocument | None, attempts: Sequence[Attempt]
 ) -> Batch:
     with contextlib.ExitStack() as stack:
-        file = None if document is None else stack.enter_context(handed_over(document))
+        file = sandbox.document if document is None else stack.enter_context(handed_over(document))
         return replace(sandbox, document=file, cwd=root).attempt(attempts)
 
 

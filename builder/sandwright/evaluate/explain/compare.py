@@ -239,7 +239,7 @@ class _Asking:
                 blank, because=f"{method.name} can be rendered, but its artifacts cannot be read back"
             )
         if read.rendered is None or read.sandbox is None:
-            return replace(blank, status="refused", because=read.refusal)
+            return replace(blank, status="refused", because=read.refusal, reason="")
         question = self.question
         if question.kind == "request":
             subject = f"{question.host}:{question.port}"

@@ -258,6 +258,18 @@ static int start_listening(const struct seccomp_notif *call, int process)
     return fault;
 }
 
+/* ::ffff:127.0.0.1. Java and .NET connect to 127.0.0.1 with IPv6 sockets. */
+static const struct in6_addr MAPPED = {.s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}};
+
+static bool is_mapped(const void *address, size_t length)
+{
+    struct sockaddr_in6 inet6;
+    if (length < sizeof inet6)
+        return false;
+    memcpy(&inet6, address, sizeof inet6);
+    return inet6.sin6_family == AF_INET6 && IN6_ARE_ADDR_EQUAL(&inet6.sin6_addr, &MAPPED);
+}
+
 static bool is_loopback(const void *address, size_t length, int domain)
 {
     struct sockaddr_in inet;
@@ -268,18 +280,20 @@ static bool is_loopback(const void *address, size_t length, int domain)
     }
     if (domain == AF_INET6 && length >= sizeof inet6) {
         memcpy(&inet6, address, sizeof inet6);
-        return inet6.sin6_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&inet6.sin6_addr);
+        return inet6.sin6_family == AF_INET6 && (IN6_IS_ADDR_LOOPBACK(&inet6.sin6_addr) || is_mapped(address, length));
     }
     return false;
 }
 
 /* Sends the greeting, by which the proxy recognises the session, before the program gets the connection. */
-static int connect_proxy(const struct broker *broker, uint64_t id, pid_t thread, int socket)
+static int connect_proxy(const struct broker *broker, uint64_t id, pid_t thread, int socket, bool mapped)
 {
-    struct sockaddr_in proxy = {.sin_family = AF_INET, .sin_port = htons((uint16_t)broker->proxy_port),
-                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    in_port_t port = htons((uint16_t)broker->proxy_port);
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = port, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = port, .sin6_addr = MAPPED};
+    const void *proxy = mapped ? (const void *)&six : &four;
     struct pollfd each = {.fd = socket, .events = POLLOUT};
-    int said = 0, fault = patient_connect(id, thread, socket, &proxy, sizeof proxy);
+    int said = 0, fault = patient_connect(id, thread, socket, proxy, mapped ? sizeof six : sizeof four);
     socklen_t size = sizeof said;
     if (fault == EINPROGRESS)
         fault = poll(&each, 1, PATIENCE) != 1 ? ETIMEDOUT
@@ -298,8 +312,9 @@ int socket_broker_connect_ip(const struct broker *broker, uint64_t id, pid_t thr
     unsigned port = port_of(address, length);
     if (!is_loopback(address, length, domain) || port == 0)
         return EACCES;
-    if (domain == AF_INET && broker->greeting != NULL && port == PROXY_PORT)
-        return connect_proxy(broker, id, thread, socket);
+    bool mapped = domain == AF_INET6 && is_mapped(address, length);
+    if ((domain == AF_INET || mapped) && broker->greeting != NULL && port == PROXY_PORT)
+        return connect_proxy(broker, id, thread, socket, mapped);
     if (!strv_has_number(broker->connects, port))
         return EACCES;
     return patient_connect(id, thread, socket, address, (socklen_t)length);

@@ -35,6 +35,12 @@ static int echo(const struct arguments *given, struct value *value) {
     return 0;
 }
 
+/* print TEXT: writes the text to standard output by itself, as a server of MCP does. */
+static int print(const struct arguments *given, struct value *value) {
+    (void)value;
+    return outcome(write(STDOUT_FILENO, FIRST, given->length[0]));
+}
+
 /* identity: uid, effective uid, gid, effective gid */
 static int identity(const struct arguments *given, struct value *value) {
     (void)given;
@@ -293,6 +299,7 @@ static int raise_capabilities(const struct arguments *given, struct value *value
 
 const struct operation process_operations[] = {
     {"echo", echo},
+    {"print", print},
     {"identity", identity},
     {"environment", environment},
     {"descriptors", descriptors},
