@@ -113,7 +113,7 @@ def _report_conflicts(workspace: Workspace, conflicts: Sequence[bytes], notify: 
 
 def _report_changes(workspace: Workspace, notify: Notify) -> None:
     try:
-        found = changes(workspace)
+        found = changes(workspace, reads_new=False)
     except HostError as error:
         notify(f"workspace {workspace.name}: cannot list its changes: {error}")
         return
