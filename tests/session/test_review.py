@@ -184,6 +184,24 @@ def test_a_conflict_stays(reviewed: Project) -> None:
     assert (reviewed.root / "notes").read_text() == "of the host\n"
 
 
+def test_a_run_names_what_the_project_changed_too(reviewed: Project) -> None:
+    """The copy keeps its version, so the command does not see the edit of the host."""
+    _shell(reviewed, "echo two >>notes; for i in 1 2 3 4 5 6; do echo inside >n$i; done")
+    assert b"changed in the project" not in reviewed.run("true").stderr
+    (reviewed.root / "notes").write_text("of the host\n")
+    said = reviewed.run("cat", "notes")
+    assert said.stdout == b"one\ntwo\n"
+    assert (
+        b"workspace default: changed in the project, too, so the copy keeps its version: notes\n"
+        in said.stderr
+    )
+    for number in range(1, 7):
+        (reviewed.root / f"n{number}").write_text("of the host\n")
+    assert b"its version: n1, n2, n3, n4, n5 and 2 more\n" in reviewed.run("true").stderr
+    (reviewed.root / "notes").write_text("one\ntwo\n")
+    assert b"its version: n1, n2, n3, n4, n5 and 1 more\n" in reviewed.run("true").stderr, "both agree now"
+
+
 def test_what_tools_run_is_held_back(reviewed: Project) -> None:
     _shell(
         reviewed,

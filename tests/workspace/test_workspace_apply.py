@@ -82,6 +82,19 @@ def test_what_changed_on_both_sides_is_a_conflict_and_stays(review: Review) -> N
     assert set(review.kinds()) >= {"a", "mode", "new/dir/f", "d"}, "they are changes still"
 
 
+def test_an_apply_that_changed_nothing_is_not_listed(review: Review) -> None:
+    """`undo` without a number reverts the last apply that changed something."""
+    review.write(a="old")
+    review.refresh()
+    (review.tree / "a").write_text("new")
+    review.apply()
+    (review.tree / "a").write_text("newer")
+    review.write(a="host's")
+    assert len(review.apply(2).conflicts) == 1
+    assert review.apply(3, chosen=[]).changed == 0
+    assert [each.number for each in applied_runs(review.workspace)] == [1]
+
+
 def test_the_same_change_on_both_sides_is_done(review: Review) -> None:
     work(review)
     review.write(a="new a", new__dir__f="new file")

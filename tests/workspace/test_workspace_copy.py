@@ -21,6 +21,7 @@ import pytest
 from sandwright.errors import HostError
 from sandwright.workspace import filecopy
 from sandwright.workspace.base import Base, Entry, parse_base, read_base
+from sandwright.workspace.changes import NewEntry, changes, look_at
 from sandwright.workspace.store import remove
 from support.workspaces import Review, contents, review, work
 
@@ -105,6 +106,34 @@ def test_the_same_change_on_both_sides_is_none(review: Review) -> None:
     assert review.refresh().conflicts == []
     assert review.changes() == []
     assert contents(review.tree) == contents(review.project)
+
+
+def test_new_files_of_the_copy_are_not_read(review: Review, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start and the count at the end of a run take no longer with large new files."""
+    review.write(a="a", b="b")
+    review.refresh()
+    read = []
+
+    def look(directory: int, name: bytes, status: os.stat_result) -> NewEntry:
+        read.append(name)
+        return look_at(directory, name, status)
+
+    for name in ("a", "new", "both"):
+        (review.tree / name).write_text("inside")
+    review.write(both="inside")
+    with monkeypatch.context() as patch:
+        for module in ("changes", "copying"):
+            patch.setattr(f"sandwright.workspace.{module}.look_at", look)
+        found = changes(review.workspace, reads_new=False)
+        assert [(each.path, each.kind) for each in found] == [
+            (b"a", "changed"),
+            (b"both", "added"),
+            (b"new", "added"),
+        ]
+        assert read == [b"a"]
+        assert review.refresh().conflicts == []
+        assert read == [b"a", b"a", b"both"], "both: the project made it, too"
+    assert review.kinds() == {"a": "changed", "new": "added"}
 
 
 def test_hidden_paths_are_not_copied_and_go(review: Review) -> None:

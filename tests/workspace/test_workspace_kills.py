@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from sandwright.workspace.destination import PART
+from sandwright.workspace.undo import applied_runs
 from support.thorough import THOROUGH
 from support.workspaces import Review, Snapshot, contents, review, work
 
@@ -79,6 +80,7 @@ def test_apply_is_killed_anywhere(review: Review, tmp_path: Path) -> None:
         after = random.randint(1, total)
         _killed(found.apply, after)
         _check_each(contents(found.project), old, new)
+        assert len(applied_runs(found.workspace)) <= 1, f"killed at {after} of {total}"
         second = random.choice((1, 2))
         assert found.apply(second).conflicts == [], f"killed at {after} of {total}"
         assert contents(found.project) == new
@@ -87,6 +89,20 @@ def test_apply_is_killed_anywhere(review: Review, tmp_path: Path) -> None:
             if Path(found.workspace.undo, str(number), "journal").exists():
                 assert found.undo(number).conflicts == [], f"killed at {after} of {total}"
         assert contents(found.project) == old, f"killed at {after} of {total}, repeated as {second}"
+
+
+@pytest.mark.parametrize("text", ["", '{"version":'])
+def test_a_journal_without_a_whole_line_is_no_apply(review: Review, text: str) -> None:
+    """The apply was killed, or the disk was full, while the old content of the first files was kept."""
+    review.write(a="old")
+    review.refresh()
+    (review.tree / "a").write_text("new")
+    journal = Path(review.workspace.undo, "1", "journal")
+    journal.parent.mkdir(parents=True, mode=0o700)
+    journal.write_text(text)
+    assert applied_runs(review.workspace) == []
+    assert review.apply().conflicts == []
+    assert [(each.number, each.is_finished) for each in applied_runs(review.workspace)] == [(1, True)]
 
 
 def test_undo_is_killed_anywhere(review: Review, tmp_path: Path) -> None:

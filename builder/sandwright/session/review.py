@@ -9,7 +9,7 @@ about the project are the same (`session.review_plan` makes it). A second entry 
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -28,6 +28,9 @@ from sandwright.workspace.copying import Refreshed, refresh
 from sandwright.workspace.store import DEFAULT, Workspace, locked, workspace_of
 
 Notify = Callable[[str], None]
+
+_NAMED = 5
+"""The most conflicts that a run names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +82,7 @@ def review_workspace(request: RunRequest, entry: CacheEntry, notify: Notify) -> 
         refreshed = refresh(workspace, hidden_paths(plan))
         for path, reason in refreshed.left_out:
             notify(f"workspace {workspace.name}: {os.fsdecode(path)} was not copied: {reason}")
+        _report_conflicts(workspace, refreshed.conflicts, notify)
         request.copies, request.creatable = {plan.project: workspace.tree}, plan.creatable
         request.plan = digests.sha256(entry_bytes(entry))
         yield Review(plan, refreshed)
@@ -99,9 +103,17 @@ def hidden_paths(plan: ReviewPlan) -> Callable[[str], bool]:
     return is_hidden
 
 
+def _report_conflicts(workspace: Workspace, conflicts: Sequence[bytes], notify: Notify) -> None:
+    if conflicts:
+        names = [os.fsdecode(path) for path in sorted(conflicts)]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        kept = "changed in the project, too, so the copy keeps its version"
+        notify(f"workspace {workspace.name}: {kept}: {', '.join(names[:_NAMED])}{more}")
+
+
 def _report_changes(workspace: Workspace, notify: Notify) -> None:
     try:
-        found = changes(workspace)
+        found = changes(workspace, reads_new=False)
     except HostError as error:
         notify(f"workspace {workspace.name}: cannot list its changes: {error}")
         return

@@ -26,7 +26,7 @@ from sandwright.workspace.below import (
 )
 from sandwright.workspace.changes import Change, NewEntry
 from sandwright.workspace.destination import Applied, Destination
-from sandwright.workspace.journal import Journal, Step, interrupted_journals, retain
+from sandwright.workspace.journal import Journal, Step, interrupted_journals, remove_journal, retain
 from sandwright.workspace.replacing import CHANGED, MADE, Slot, TreeSource
 from sandwright.workspace.steps import Action, additions, do_action, removals, settle
 from sandwright.workspace.store import Workspace
@@ -48,9 +48,10 @@ def apply(
 
     A path that has changed is a conflict, and stays as it is. Directories above a chosen path are made if
     they are missing. A path in `contents` gets that content instead of the copy's (`hunks.Hunks.taking` makes
-    its change). The journal gets the number, which may be that of an apply that was killed. The caller holds
-    the lock. Raise HostError if the project is another directory, or an operation fails, as on a full disk:
-    changes that were applied before stay, and can be undone.
+    its change). The journal gets the number, which may be that of an apply that was killed; there is none of
+    an apply that changes nothing. The caller holds the lock. Raise HostError if the project is another
+    directory, or an operation fails, as on a full disk: changes that were applied before stay, and can be
+    undone.
     """
     try:
         base = read_base(workspace)
@@ -68,7 +69,10 @@ def apply(
             with Journal(workspace, number, is_new=True) as journal:
                 applying = _Applying(workspace, base, destination, journal, killed)
                 applying.run(_with_parents(found, base, tree))
+                is_empty = not journal.undoable()
             _end_killed(workspace)
+            if is_empty:
+                remove_journal(workspace, number)
             gitindex.remember(workspace, tree)
     except OSError as error:
         raise HostError(f"cannot change {workspace.project}: {error.strerror or error}") from error

@@ -71,8 +71,8 @@ class Change:
     new: NewEntry | None
 
 
-def changes(workspace: Workspace) -> list[Change]:
-    """All changes of a workspace, by path; none if nothing was copied yet.
+def changes(workspace: Workspace, *, reads_new: bool = True) -> list[Change]:
+    """All changes of a workspace, by path; none if nothing was copied yet. `reads_new` as for `compare`.
 
     Raise HostError if the copy or its base can't be read, or has more than `MOST` entries.
     """
@@ -80,14 +80,14 @@ def changes(workspace: Workspace) -> list[Change]:
         base = read_base(workspace)
     except FileNotFoundError:
         return []
-    return compare(workspace, base)
+    return compare(workspace, base, reads_new=reads_new)
 
 
-def compare(workspace: Workspace, base: Base) -> list[Change]:
-    """The changes of a workspace, of which the base was read."""
+def compare(workspace: Workspace, base: Base, *, reads_new: bool = True) -> list[Change]:
+    """The changes of a workspace, of which the base was read; with `reads_new` off, as `NameComparison`."""
     try:
         with closing(open_tree(workspace)) as root:
-            return CopyComparison(base).changes(root)
+            return (CopyComparison if reads_new else NameComparison)(base).changes(root)
     except OSError as error:
         raise HostError(f"cannot read {workspace.tree}: {error.strerror}") from error
 
@@ -181,6 +181,16 @@ class CopyComparison:
             self._found.append(Change(path, "changed", old, new))
         elif old.mode != new.mode and new.kind != "symlink":
             self._found.append(Change(path, "mode", old, new))
+
+
+class NameComparison(CopyComparison):
+    """One walk that does not read new files: their states have no digest."""
+
+    def look(self, directory: int, name: str, path: bytes, status: os.stat_result) -> NewEntry | None:
+        """The state of a path; of a new file without its digest."""
+        if path in self.base or not stat.S_ISREG(status.st_mode):
+            return super().look(directory, name, path, status)
+        return NewEntry("file", stat.S_IMODE(status.st_mode), status.st_size, stamp=stamp_of(status))
 
 
 def look_at(directory: int, name: bytes, status: os.stat_result) -> NewEntry:

@@ -28,7 +28,7 @@ from sandwright.workspace.below import (
     status_at,
     try_open,
 )
-from sandwright.workspace.changes import Change, compare
+from sandwright.workspace.changes import Change, NewEntry, compare, look_at
 from sandwright.workspace.filecopy import copy_file, copy_link, set_attributes
 from sandwright.workspace.scan import Hidden, scan_project
 from sandwright.workspace.store import Workspace, make, open_tree
@@ -121,7 +121,7 @@ class _Copying:
                 f"{self._workspace.name} has: discard the workspace"
             )
         self._base, self._is_first, self._is_dirty = base, False, False
-        self._changed = {each.path: each for each in compare(self._workspace, base)}
+        self._changed = {each.path: each for each in compare(self._workspace, base, reads_new=False)}
 
     def _target(self, path: bytes) -> tuple[int | None, bytes]:
         """The directory of a path in the copy, made writable until `finish` gives it its mode again."""
@@ -209,7 +209,7 @@ class _Copying:
             return
         state = state._replace(mode=copied_mode(state.mode, state.kind))
         change = self._changed.get(path)
-        new = None if change is None else change.new
+        new = self._with_digest(change)
         size = status.st_size
         if entry is not None and state == entry.state:
             self._set_entry(path, entry._replace(host=stamp_of(status)))
@@ -217,6 +217,14 @@ class _Copying:
             self._set_entry(path, Entry(state.kind, state.mode, size, state.digest, copy=new.stamp))
         elif not has_parent_in(path, set(self.refreshed.conflicts)):
             self.refreshed.conflicts.append(path)
+
+    def _with_digest(self, change: Change | None) -> NewEntry | None:
+        """The new state of a change; the comparison did not read the new files."""
+        if change is None or change.new is None or change.new.digest:
+            return None if change is None else change.new
+        parent, name = self._tree.parent(change.path)
+        status = None if parent is None else status_at(parent, name)
+        return None if parent is None or status is None else look_at(parent, name, status)
 
     def _take_directory(self, path: bytes, entry: Entry | None, status: os.stat_result) -> None:
         """Make a directory in the copy, or give it the mode that it has in the project now."""

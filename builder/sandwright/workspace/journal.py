@@ -280,11 +280,13 @@ def applied_runs(workspace: Workspace) -> list[AppliedRun]:
 
 
 def _run_of(workspace: Workspace, number: int) -> AppliedRun | None:
-    """A journal, by its first and last line; None for one without a line."""
+    """A journal, by its first and last line; None for one without a whole line."""
     path = Path(workspace.undo, str(number), _LINES)
     try:
         with path.open("rb") as file:
             first = file.readline()
+            if not first.endswith(b"\n"):
+                return None  # the apply was killed before its first step
             file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST))
             last = file.read().splitlines()[-1:]
         begun = strictjson.loads_record(first)["time"]
