@@ -253,6 +253,17 @@ def test_it_may_not_take_for_ever(
     assert time.monotonic() - begin < 50
 
 
+@pytest.mark.usefixtures("impatient")
+def test_it_may_take_longer_under_emulation(
+    tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: MachineFacts
+) -> None:
+    """Installing a kernel with its initramfs for arm64 exceeded the limit on a busy machine."""
+    stand_in("echo waiting >&2; sleep 60")
+    foreign = dataclasses.replace(system, architecture="arm64")
+    with pytest.raises(CommandFailed, match=r"did not end within 2 s\n"):
+        run(tmp_path, foreign, dataclasses.replace(facts, binfmt=(QEMU,)))
+
+
 def test_it_is_ended_when_nobody_wants_it_any_more(
     tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: MachineFacts
 ) -> None:

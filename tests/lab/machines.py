@@ -40,7 +40,8 @@ APPARMOR_PROFILE = ROOT / "oci/apparmor/sandwright-bwrap"
 class Platform:
     """A kind of host. `kernel` has parameters of its kernel; root runs the command `setup` after the boot.
 
-    `python` is the version of its interpreter as pip writes it (`311`).
+    `python` is the version of its interpreter as pip writes it (`311`). `patience` multiplies the time
+    limits of builds, boot and commands, for an architecture that is slow to emulate.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Platform:
     console: str = "ttyS0"
     python: str = "311"
     architecture: str = "amd64"
+    patience: int = 1
 
 
 RESTRICT = "sysctl -q kernel.unprivileged_userns_clone=0"
@@ -102,6 +104,7 @@ PLATFORMS = {
             qemu=ARM64,
             console="ttyAMA0",
             architecture="arm64",
+            patience=3,
         ),
     )
 }
@@ -119,15 +122,15 @@ class Answer:
 class Machine:
     """A running machine. `boot` is the number of seconds until its agent was ready."""
 
-    def __init__(self, stream: IO[bytes], link: socket.socket, began: float) -> None:
-        self._stream, self._link = stream, link
+    def __init__(self, stream: IO[bytes], link: socket.socket, began: float, patience: int) -> None:
+        self._stream, self._link, self._patience = stream, link, patience
         if not self._answer().get("ready"):
             raise HostError("the machine's agent did not start")
         self.boot = time.monotonic() - began
 
     def run(self, command: str, *, user: str = "root", timeout: float = 300) -> Answer:
-        """Run a command in a shell, as in a login of the user."""
-        began = time.monotonic()
+        """Run a command in a shell, as in a login of the user; `patience` multiplies `timeout`."""
+        began, timeout = time.monotonic(), timeout * self._patience
         request = {"command": command, "user": user, "timeout": timeout}
         self._link.settimeout(timeout + 60)
         self._link.sendall(json.dumps(request).encode() + b"\n")
@@ -154,15 +157,16 @@ def cache() -> Path:
     return default_cache(os.environ) / "lab"
 
 
-def _sandwright(*words: str | Path) -> None:
-    process.run(Path(sys.executable).with_name("sandwright"), *words, timeout=1800, cwd=ROOT)
+def _sandwright(platform: Platform, *words: str | Path) -> None:
+    program = Path(sys.executable).with_name("sandwright")
+    process.run(program, *words, timeout=1800 * platform.patience, cwd=ROOT)
 
 
 def disk(platform: Platform) -> Path:
     """The directory with the platform's `disk`, `vmlinuz` and `initrd`; made once for each image digest."""
     output = cache() / "build" / platform.image
     options = ("--output", output, "--platform", f"linux/{platform.architecture}")
-    _sandwright("build-images", platform.image, "--images", HERE / "images", *options, "--no-smoke")
+    _sandwright(platform, "build-images", platform.image, "--images", HERE / "images", *options, "--no-smoke")
     layout = output / "images" / platform.image
     index = json.loads((layout / "index.json").read_bytes())
     digest = str(index["manifests"][0]["digest"]).partition(":")[2]
@@ -181,14 +185,16 @@ def shipped_image(platform: Platform) -> Path:
     """The layout of the shipped image `debian`, which methods with an image use."""
     output = cache() / "shipped" / platform.architecture
     options = ("--output", output, "--platform", f"linux/{platform.architecture}")
-    _sandwright("build-images", IMAGE, *options, "--no-smoke")
+    _sandwright(platform, "build-images", IMAGE, *options, "--no-smoke")
     return output / "images" / IMAGE
 
 
 def _make_disk(platform: Platform, target: Path, options: Sequence[str | Path]) -> None:
     bundle = target / "bundle"
     target.mkdir(parents=True)
-    _sandwright("bundle", platform.image, "--bundle", bundle, "--embed-root", "--writable", *options)
+    _sandwright(
+        platform, "bundle", platform.image, "--bundle", bundle, "--embed-root", "--writable", *options
+    )
     root = bundle / "rootfs"
     for name, pattern in (("vmlinuz", "vmlinuz-*"), ("initrd", "initrd.img-*")):
         shutil.copyfile(next((root / "boot").glob(pattern)), target / name)
@@ -245,9 +251,9 @@ def booted(platform: Platform, scratch: Path) -> Iterator[Machine]:
         )
         try:
             link = listener.accept()[0]
-            link.settimeout(BOOT_TIMEOUT)
+            link.settimeout(BOOT_TIMEOUT * platform.patience)
             with link, link.makefile("rb") as stream:
-                machine = Machine(stream, link, began)
+                machine = Machine(stream, link, began, platform.patience)
                 machine.check(platform.setup)
                 yield machine
         finally:
