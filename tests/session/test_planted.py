@@ -156,6 +156,12 @@ ADDED = (
     ("LD_LIBRARY_PATH", "/usr/lib:"),
     ("LD_PRELOAD", "/nowhere.so {root}/own.so"),
     ("LD_AUDIT", "{root}/own.so"),
+    ("OPENSSL_CONF", "{root}/openssl.cnf"),
+    ("OPENSSL_CONF", "openssl.cnf"),
+    ("OPENSSL_MODULES", "{root}"),
+    ("OPENSSL_ENGINES", "{root}/new"),
+    ("GCONV_PATH", "/usr/lib:{root}/gconv"),
+    ("GCONV_PATH", "{root}/gconv"),
 )
 
 

@@ -40,6 +40,16 @@ LIBRARIES = {
 }
 """Variables that name libraries or their directories (ld.so(8), dyld(1)), each with its separators."""
 
+CODE = {
+    **dict.fromkeys(("OPENSSL_CONF", "OPENSSL_CONF_INCLUDE", "OPENSSL_MODULES", "OPENSSL_ENGINES"), ""),
+    "GCONV_PATH": ":",
+}
+"""Variables by which libraries load code, likewise. A configuration of OpenSSL, which Python's `hashlib`
+reads, names modules (config(5), openssl-env(7)); iconv(3) loads converters, in Git, too."""
+
+_BARE_NAMES = ("LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES")
+"""The variables of which a name without a slash is looked for in the system's directories."""
+
 LAUNCHERS_PROGRAMS = (
     *("alclessctl", "awk", "bash", "bwrap", "cat", "chmod", "conmon", "cp", "crun", "date", "docker", "env"),
     *("find", "flock", "grep", "id", "kubectl", "mkdir", "mkfifo", "mktemp", "podman", "readlink", "rm"),
@@ -48,7 +58,7 @@ LAUNCHERS_PROGRAMS = (
 )
 """Programs that launchers take from PATH."""
 
-_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE", *LIBRARIES)
+_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE", *LIBRARIES, *CODE)
 
 
 def ask_installation(inputs: LiveHost) -> None:
@@ -230,7 +240,7 @@ def _added() -> Iterator[tuple[str, str]]:
     for path in _search_path():
         if path not in reserved:
             yield path, f"{path} is on the path of Python that runs this program"
-    for name, separator in LIBRARIES.items():
+    for name, separator in (LIBRARIES | CODE).items():
         for path in _paths_of_variable(name, separator):
             yield path, f"{name} names {path}"
 
@@ -247,8 +257,8 @@ def _search_path() -> list[str]:
 def _paths_of_variable(variable: str, separator: str) -> Iterator[str]:
     """The paths that a variable names; an empty one is the current directory."""
     text = os.environ.get(variable, "")
-    for part in re.split(separator, text) if text else ():
-        if os.sep in part or "PATH" in variable:  # a library's name alone is looked for in the system's
+    for part in (re.split(separator, text) if separator else [text]) if text else ():
+        if os.sep in part or variable not in _BARE_NAMES:
             yield _absolute_path(part)
 
 

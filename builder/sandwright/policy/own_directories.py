@@ -19,12 +19,14 @@ from sandwright.policy.reserved import (
     HIDDEN,
     READONLY,
     SCRATCH_REASON,
+    SETTINGS,
     SYSTEM,
+    SYSTEM_SETTINGS,
     TRUSTED,
     TRUSTED_REASON,
     reserved_rules,
 )
-from sandwright.policy.trusted import VARIABLES, trusted_directories, trusted_files
+from sandwright.policy.trusted import VARIABLES, settings_directories, trusted_directories, trusted_files
 
 
 def with_own_directories(
@@ -73,12 +75,41 @@ def with_own_directories(
 
 def _links_in_reserved(facts: HostFacts, inputs: LiveHost) -> Iterator[str]:
     """The links in reserved directories: the repository that holds their targets may be a project."""
+    settings = set(_settings(facts))
     for rule in reserved_rules(facts):
-        listed = rule.kind == "readonly" and rule.why != SCRATCH_REASON  # trials come and go there
-        for name in inputs.ask("listing", rule.path) if listed else ():
-            path = f"{rule.path}/{name}"  # a directory's name ends with a slash
-            if path == spelling.plain_spelling(path) and inputs.link(path) is not None:
-                yield path
+        if rule.kind == "readonly" and rule.why != SCRATCH_REASON:  # trials come and go there
+            levels = _LEVELS if rule.path in settings else 1  # other directories have images and packages
+            yield from _links_below(rule.path, levels, facts, inputs)
+
+
+_LEVELS = 3
+"""Of directories of settings, from `~/.docker` down to links such as `~/.docker/cli-plugins/docker-x`."""
+
+
+def _settings(facts: HostFacts) -> Iterator[str]:
+    """The canonical directories of settings, in which programs of the host look below the top, too."""
+    homes = [facts.home, *filter(None, [facts.account_home])]
+    named = [f"{home}/{name}" for home in homes for name in SETTINGS]
+    named += [user_dirs.config(), *settings_directories(os.environ), *SYSTEM_SETTINGS]
+    return (follow(_named_path(path, facts), facts)[0] for path in named)
+
+
+def _links_below(directory: str, levels: int, facts: HostFacts, inputs: LiveHost) -> Iterator[str]:
+    """The links in a directory and those below it; for those behind a link to a directory, their targets.
+
+    Such a link is in a reserved directory, so no sandbox can replace it.
+    """
+    for name in inputs.ask("listing", directory):
+        path = f"{directory}/{name.removesuffix('/')}"  # a directory's name ends with a slash
+        if path != spelling.plain_spelling(path):
+            continue
+        if not name.endswith("/") and inputs.link(path) is not None:
+            yield path
+            if levels > 1 and inputs.kind_behind(path) == "directory":
+                behind = _links_below(follow(path, facts)[0], levels - 1, facts, inputs)
+                yield from (follow(each, facts)[0] for each in behind)
+        elif levels > 1 and name.endswith("/"):
+            yield from _links_below(path, levels - 1, facts, inputs)
 
 
 def _with_trusted(facts: HostFacts, files: Iterable[str], inputs: LiveHost, *, account: bool) -> HostFacts:

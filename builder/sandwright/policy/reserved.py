@@ -37,6 +37,10 @@ SYSTEM = (
 """The operator's policy, the accounts of `user` with the records of their rights; then root's engines, whose
 settings name programs of the host, and whose images later sandboxes start from."""
 
+SETTINGS = (".config/containers", ".config/docker", ".config/sandwright", ".docker")
+SYSTEM_SETTINGS = ("/etc/containers", "/etc/docker", "/etc/sandwright")
+"""Those of them with settings: links in their subdirectories lead to what is obeyed, too."""
+
 SCRATCH_REASON = "temporary directories of trials and proofs"
 _INSTALLATION = "sandwright's installation"
 TRUSTED_REASON = "what programs of the host start or obey"

@@ -48,6 +48,14 @@ def trusted_directories(environ: Mapping[str, str]) -> Iterator[str]:
         yield f"{environ['XDG_DATA_HOME']}/sandwright"
 
 
+def settings_directories(environ: Mapping[str, str]) -> Iterator[str]:
+    """Those of them with settings of Docker and Podman."""
+    if environ.get("DOCKER_CONFIG"):
+        yield _from_current_directory(environ["DOCKER_CONFIG"])
+    if environ.get("XDG_CONFIG_HOME"):
+        yield _from_current_directory(f"{environ['XDG_CONFIG_HOME']}/containers")
+
+
 def trusted_files(environ: Mapping[str, str]) -> Iterator[str]:
     """Files that name programs of the host: Podman's settings (containers.conf(5)) and kubeconfigs.
 
