@@ -77,7 +77,7 @@ def run_filtered(words: Sequence[str]) -> int:
 
     `words` are the method, the tools and the inherited descriptors as JSON, and the command line.
     """
-    (method, tools, passed), command = json.loads(words[0]), words[1:]
+    (method, tools, passed), command = strictjson.loads_record(words[0]), words[1:]
     backend = registry.backend(method)
     return foreground.run(
         command,
