@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import posixpath
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
 NAMES: Mapping[str, str] = {
@@ -106,6 +107,15 @@ def without_values(text: str, values: Mapping[str, str]) -> str:
     """A text in which each value is the name of its variable; the longest first, as one may be in another."""
     for name, value in sorted(values.items(), key=lambda each: -len(each[1])):
         in_path = "/".join(part for part in value.split("/") if part not in ("", "."))
-        for form in (value, in_path, repr(value)[1:-1]):
+        normal = posixpath.normpath(value).strip("/")
+        for form in (value, in_path, normal, repr(value)[1:-1], *_shortened(value, in_path, normal)):
             text = text.replace(form, f"${{{name}}}") if len(form) >= _SHORTEST else text
     return text
+
+
+def _shortened(value: str, *paths: str) -> Iterator[str]:
+    """Ends of an absolute path below `~` or `$PROJECT`, which texts say instead; the longest first."""
+    for path in paths if value.startswith("/") else ():
+        parts = path.split("/")
+        for start in range(1, len(parts)):
+            yield from (f"{place}/{'/'.join(parts[start:])}" for place in ("~", "$PROJECT"))
