@@ -72,7 +72,7 @@ PLATFORMS = {
         Platform(
             "debian-12-cgroup-v1",
             "debian-12",
-            "Debian 12 with cgroup version 1",
+            "Debian 12 with the controllers in cgroup version 1, and version 2 beside it (hybrid)",
             kernel="systemd.unified_cgroup_hierarchy=0",
         ),
         Platform("debian-12-no-landlock", "debian-12", "Debian 12 without Landlock", kernel="lsm=apparmor"),

@@ -138,29 +138,43 @@ def _last_line(text: str) -> str:
 
 
 def prove(platform: Platform, output: Path, methods: Collection[str] = ()) -> dict[str, Any]:
-    """Boot a platform and prove it: the entry of `results.json`, which is also written to `output`."""
+    """Boot a platform and prove it: the entry of `results.json`.
+
+    It is written to `output` after each cell, so that a lab that was stopped leaves what it proved.
+    """
     output.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     found: list[Cell] = []
+    result: dict[str, Any] = {}
     with (
         tempfile.TemporaryDirectory(prefix="sandwright-lab-") as scratch,
         booted(platform, Path(scratch)) as machine,
     ):
         sys.stdout.write(f"{platform.name}: booted in {machine.boot:.1f} s\n")
+        sys.stdout.flush()
         kernel = machine.check("uname -sr").strip()
         for cell in cells(platform, machine, output, methods):
             found.append(cell)
             sys.stdout.write(f"  {cell.user} {cell.method}: {cell.verdict} {cell.limits} {cell.reason}\n")
             sys.stdout.flush()
-    result = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "kernel": kernel,
-        "boot": round(machine.boot, 1),
-        "seconds": round(time.monotonic() - began),
-        "cells": [asdict(each) for each in found],
-    }
-    (output / "result.json").write_text(json.dumps(result, indent=1) + "\n")
+            result = {
+                "date": datetime.now(UTC).date().isoformat(),
+                "kernel": kernel,
+                "boot": round(machine.boot, 1),
+                "seconds": round(time.monotonic() - began),
+                "cells": [asdict(each) for each in (*found, *_not_reached(platform, found))],
+            }
+            (output / "result.json").write_text(json.dumps(result, indent=1) + "\n")
     return result
+
+
+def _not_reached(platform: Platform, found: Collection[Cell]) -> Iterator[Cell]:
+    """The cells that are not proved yet."""
+    proved = {(each.user, each.method) for each in found}
+    for user in USERS:
+        for method in METHODS:
+            if (user, method) not in proved:
+                yield Cell(platform.name, user, method, "not run", "not reached")
 
 
 def main() -> None:

@@ -111,6 +111,6 @@ def test_without_a_scope(folder: Path) -> None:
     ended = _run(folder)
     assert (ended.returncode, ended.stdout) == (125, "")
     assert ended.stderr == (
-        "sandbox: resources.memory, cpus and pids need a cgroup, which only root or a user of systemd can "
-        "create here\n"
+        "sandbox: resources.memory, cpus and pids need a cgroup, which root can create, or with cgroup "
+        "version 2 a user of systemd\n"
     )

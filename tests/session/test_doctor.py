@@ -4,6 +4,7 @@ escapes.
 Tests of methods/<name>/backend.py: preflights.
 Tests of methods/bwrap/backend.py: the preflight, and missing requirements.
 Tests of session/preflights.py: a finding is kept until something that it depends on changes.
+Tests of session/doctor.py: the kind of machine.
 """
 
 from __future__ import annotations
@@ -247,6 +248,24 @@ def test_the_ladder_ends_with_what_starts() -> None:
     assert [each.method for each in ladder([*found, _found("bwrap", "ready")], "linux")] == ["bwrap"]
     nothing = ladder([*found, _found("landlock", "kernel-lacks", "version 3")], "linux")
     assert not any(each.starts for each in nothing)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "path", "content", "kind"),
+    [
+        ("x86_64", "proc/cpuinfo", "flags : fpu hypervisor lahf_lm", "virtual machine"),
+        ("x86_64", "proc/cpuinfo", "flags : fpu lahf_lm", "bare machine"),
+        ("aarch64", "proc/device-tree/compatible", "linux,dummy-virt\0", "virtual machine"),
+        ("aarch64", "sys/class/dmi/id/sys_vendor", "QEMU\n", "virtual machine"),
+        ("aarch64", "proc/cpuinfo", "Features : fp asimd", "machine"),
+    ],
+)
+def test_the_kind_of_machine(architecture: str, path: str, content: str, kind: str, tmp_path: Path) -> None:
+    """On arm64, /proc/cpuinfo does not tell of a hypervisor: QEMU's machine was called a bare one."""
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text(content)
+    host = replace(collect_host(), machine=architecture, surroundings="machine")
+    assert doctor.surroundings(host, tmp_path).kind == kind
 
 
 def test_apparmors_restriction_names_the_profile_that_ships() -> None:

@@ -22,12 +22,16 @@ from sandwright.policy.declaration import REFUSED, Refused
 from sandwright.session import preflights
 
 _AT_ONCE = 4
+_BOARD = ("proc/device-tree/compatible", "sys/class/dmi/id/sys_vendor")
+_VIRTUAL_BOARDS = ("linux,dummy-virt", "QEMU")
+"""Names of QEMU's board in the device tree, and in the tables of its firmware."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The environment of this process. `kind` is one of: bare machine, virtual machine, container, gVisor.
+    """The environment of this process.
 
+    `kind` is one of: bare machine, virtual machine, machine (either of the two), container, gVisor.
     `restrictions` are the general obstacles to sandboxes on this machine, and `outer` the options that the
     surrounding container needs for nested ones.
     """
@@ -200,7 +204,17 @@ def _machine_kind(host: MachineFacts, root: Path) -> str:
         case "container":
             return f"container ({host.container})" if host.container else "container"
         case _:
-            return "virtual machine" if " hypervisor" in _read_text(root / "proc/cpuinfo") else "bare machine"
+            return _hardware(host, root)
+
+
+def _hardware(host: MachineFacts, root: Path) -> str:
+    """The kind of the machine. Only processors of x86 tell programs of a hypervisor."""
+    if host.architecture == "amd64":
+        return "virtual machine" if " hypervisor" in _read_text(root / "proc/cpuinfo") else "bare machine"
+    board = [
+        _read_text(root / path) for path in ("proc/device-tree/compatible", "sys/class/dmi/id/sys_vendor")
+    ]
+    return "virtual machine" if any(name in each for each in board for name in _VIRTUAL_BOARDS) else "machine"
 
 
 def _restrictions(host: MachineFacts, root: Path) -> list[str]:

@@ -204,7 +204,7 @@ void cgroup_make(struct run *run)
             make_one(run, which);
     }
     if (is_limited(run, CPU) && groups[CPU].directory < 0)
-        die("resources.cpus needs a cgroup, which only root or a user of systemd can create here");
+        die("resources.cpus needs a cgroup, which root can create, or with cgroup version 2 a user of systemd");
     if (is_limited(run, PIDS) && groups[PIDS].directory < 0 && geteuid() == 0 && run->method == &bwrap_method)
         die("resources.pids needs a cgroup, which cannot be created here: RLIMIT_NPROC does not apply to root");
 }
@@ -219,7 +219,7 @@ char *cgroup_for_runtime(const struct run *run)
         if (groups[which].above != NULL)
             return xasprintf("%s/%s", groups[which].above + strlen(CGROUPS), run->name);
     }
-    die("resources.memory, cpus and pids need a cgroup, which only root or a user of systemd can create here");
+    die("resources.memory, cpus and pids need a cgroup, which root can create, or with cgroup version 2 a user of systemd");
 }
 
 bool cgroup_enter(int directory)
