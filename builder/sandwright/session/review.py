@@ -107,8 +107,8 @@ def _report_conflicts(workspace: Workspace, conflicts: Sequence[bytes], notify: 
     if conflicts:
         names = [os.fsdecode(path) for path in sorted(conflicts)]
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        kept = "changed in the project, too, so the copy keeps its version"
-        notify(f"workspace {workspace.name}: {kept}: {', '.join(names[:_NAMED])}{more}")
+        message = "changed in the project, too, so the copy keeps its version"
+        notify(f"workspace {workspace.name}: {message}: {', '.join(names[:_NAMED])}{more}")
 
 
 def _report_changes(workspace: Workspace, notify: Notify) -> None:

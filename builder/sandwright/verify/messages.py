@@ -55,7 +55,7 @@ class _Talk:
     allowed: Sequence[_Sent]
     refused: Sequence[_Sent]
     received: Sequence[Mapping[str, Any]]
-    said: str
+    stderr: str
 
     def arrived(self, sent: _Sent) -> bool:
         """Whether the server got a line."""
@@ -179,7 +179,7 @@ def _message_verdicts(method: str, tools: Collection[str], talk: _Talk) -> Itera
     passed = [each.text for each in talk.refused if talk.arrived(each)]
     leaked = [str(each) for each in talk.received if _is_hostile(each, tools, talk)]
     evidence = f"control: of the messages {expected} {arrived} arrived, and {answered} were answered"
-    evidence = "\n".join(filter(None, (*map(str, talk.received), evidence, talk.said)))
+    evidence = "\n".join(filter(None, (*map(str, talk.received), evidence, talk.stderr)))
     for name, about, faults in (
         (ALLOWED, "messages that the policy allows reach the server of MCP, and its answers the client", ()),
         (
