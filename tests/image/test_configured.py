@@ -257,7 +257,7 @@ def test_it_may_not_take_for_ever(
 def test_it_may_take_longer_under_emulation(
     tmp_path: Path, stand_in: Callable[[str], Path], system: DebianSystem, facts: MachineFacts
 ) -> None:
-    """Installing a kernel with its initramfs for arm64 exceeded the limit on a busy machine."""
+    """Installing arm64 packages with a kernel came within three minutes of the limit on a busy machine."""
     stand_in("echo waiting >&2; sleep 60")
     foreign = dataclasses.replace(system, architecture="arm64")
     with pytest.raises(CommandFailed, match=r"did not end within 2 s\n"):

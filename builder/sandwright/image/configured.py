@@ -38,7 +38,7 @@ TIMEOUT = 1800.0
 """Seconds that installing may take on the architecture of this machine."""
 
 EMULATED = 4
-"""Times TIMEOUT under emulation: a kernel's initramfs took 20 minutes of 25 on a busy machine."""
+"""Times TIMEOUT under emulation: a system with a kernel took 27 minutes on a busy machine."""
 
 STATUS = b"var/lib/dpkg/status"
 _HINT = "apt install mmdebstrap, or 'invoke setup'"
