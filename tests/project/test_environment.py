@@ -57,3 +57,22 @@ def test_there_are_few_and_each_has_a_reason() -> None:
     assert all(each.about for each in VARIABLES)
     assert all(INTERNAL.values())
     assert not INTERNAL.keys() & {each.name for each in VARIABLES}
+
+
+READERS_OF_PATH = {
+    "process.py": "search_path leaves out directories that a sandbox can write",
+    "policy/installation.py": "reserves the programs in them, and refuses those that a sandbox could change",
+    "crossbuild.py": "builds the package in a checkout",
+}
+
+
+def test_one_module_decides_where_programs_of_the_host_are_found() -> None:
+    """Others use `process.search_path`: `verify` once executed a program that a project had in PATH."""
+    package = ROOT / "builder/sandwright"
+    reading = re.compile(r"os\.environ(?:\.get\(|\[)\s*[\"']PATH[\"']|os\.getenv\(\s*[\"']PATH[\"']")
+    found = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if reading.search(path.read_text(encoding="utf-8")) or 'name in ("PATH"' in path.read_text()
+    }
+    assert found == READERS_OF_PATH.keys()

@@ -7,6 +7,7 @@ Tests of verify/cloud.py.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -217,3 +218,18 @@ def test_methods_that_can_not_are_refused(refused: str, tmp_path: Path) -> None:
     policy = loaded.resolve(collect_facts(loaded, project=tmp_path, environ={"HOME": "/home/u"}))
     with pytest.raises(RenderError, match=rf"{refused} cannot enforce credentials\.cloud"):
         render(policy, refused)
+
+
+@pytest.mark.needs("bwrap")
+def test_no_program_of_a_project_runs_on_the_host(
+    secrets: Callable[..., list[ProbeOutcome]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sandbox can write `bin` of its project, and the user may have it in PATH."""
+    planted = tmp_path / "other" / "bin"
+    planted.mkdir(parents=True)
+    (planted.parent / "sandbox.yaml").write_text("schema: 1\n")
+    (planted / "cut").write_text(f'#!/bin/sh\necho >>{tmp_path}/ran\nexec /usr/bin/cut "$@"\n')
+    (planted / "cut").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{planted}:{os.environ['PATH']}")
+    assert _red(secrets("bwrap")) == {}
+    assert not (tmp_path / "ran").exists()

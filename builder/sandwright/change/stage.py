@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import tempfile
 import uuid
@@ -11,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandwright import user_dirs
+from sandwright import process, user_dirs
 from sandwright.change.policies import PolicyPair
 from sandwright.change.questions import NEIGHBOUR
 from sandwright.evaluate.boundary import CHILD
@@ -57,9 +56,8 @@ class Stage:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The launcher's environment: of the caller's variables only PATH is passed on."""
-        path = os.environ.get("PATH", os.defpath)
-        return {"PATH": path, "HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.state)}
+        """The launcher's environment. Of the caller's variables it has PATH without projects' directories."""
+        return {"PATH": process.search_path(), "HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.state)}
 
     def moved(self, path: str) -> str | None:
         """The path on the stage for one of the user's paths; None outside of the project and the home."""

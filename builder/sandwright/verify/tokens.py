@@ -90,7 +90,7 @@ class Bridged:
 
     def directly(self) -> bytes:
         """The output of the program when the user starts it directly on the host."""
-        environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), **self.tokens.environment}
+        environment = {"PATH": process.search_path(), **self.tokens.environment}
         return process.run(self.directory / "tools" / NAME, env=environment, timeout=60, check=False).stdout
 
 
@@ -114,7 +114,7 @@ def start_bridge(policy: ResolvedPolicy, fixture: Fixture, token_pair: Tokens) -
             if host != SOURCE
         }
     environment = {name: os.environ[name] for name in KEPT if name in os.environ}
-    search = f"{tools}:{os.environ.get('PATH', '/usr/bin:/bin')}"
+    search = f"{tools}:{process.search_path()}"
     with serve(
         replace(policy, credentials=replace(policy.credentials, signing=())),
         audit=directory / "audit.jsonl",

@@ -189,9 +189,9 @@ class _Copying:
                 continue
             entry = self._base.get(path)
             is_directory = stat.S_ISDIR(status.st_mode)
-            if entry is not None and is_directory and entry.kind == "directory":
-                if entry.mode == copied_mode(status.st_mode, "directory"):
-                    continue
+            mode = entry.mode if entry is not None and entry.kind == "directory" else None
+            if is_directory and mode == copied_mode(status.st_mode, "directory"):
+                continue
             change = self._changed.get(path)
             made_by_both = change is not None and entry is None and _holds_directory(change)
             if is_directory and not has_parent_in(path, self._barred) and (change is None or made_by_both):
