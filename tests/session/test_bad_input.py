@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -24,23 +25,34 @@ def test_a_daemon_that_is_dead(project: Project) -> None:
 
 
 PLANT = """
-import ctypes, os, sys
-words = lambda texts: (ctypes.c_char_p * (len(texts) + 1))(*texts, None)
-environ = [f"{name}={value}".encode() for name, value in os.environ.items()]
-argv = [word.encode() for word in sys.argv[1:]]
-ctypes.CDLL(None).execve(argv[0], words(argv), words([*environ, b"=x", b"word"]))
+import ctypes, json, os, sys
+words = lambda texts: (ctypes.c_char_p * (len(texts) + 1))(*(text.encode() for text in texts), None)
+environ = [f"{name}={value}" for name, value in os.environ.items()] + json.loads(sys.argv[1])
+ctypes.CDLL(None).execve(sys.argv[2].encode(), words(sys.argv[2:]), words(environ))
 """
-"""Executes a command with two entries that are no variables; os.execve would refuse them."""
+"""Executes a command with more entries of the environment, which os.execve would refuse or merge."""
+
+
+def _with_entries(project: Project, *entries: str) -> None:
+    project.command = (sys.executable, "-c", PLANT, json.dumps(entries), *project.command)
+    project.forked = ()
 
 
 @pytest.mark.parametrize("option", ["", "--denials"], ids=["executed", "supervised"])
 def test_entries_of_the_environment_that_are_no_variables(project: Project, option: str) -> None:
-    project.command = (sys.executable, "-c", PLANT, *project.command)
-    project.forked = ()
+    _with_entries(project, "=x", "word")
     options = (option, str(project.home / "log")) if option else ()
     for _ in ("rendered", "from the cache"):
         ended = project.run("echo", "ran", options=options)
         assert (ended.returncode, ended.stdout) == (0, b"ran\n"), ended.stderr.decode()
+
+
+def test_a_variable_that_occurs_twice(project: Project) -> None:
+    """ld.so takes the last entry, and our check of what it loads the first."""
+    _with_entries(project, "LD_PRELOAD=", f"LD_PRELOAD={project.root}/none.so")
+    for _ in ("rendered", "from the cache"):
+        ended = project.run("echo", "ran")
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"ran\n", b"")
 
 
 NO_GOOD = {

@@ -204,9 +204,23 @@ static _Noreturn void end(size_t count)
     _exit(status);
 }
 
+/* Python and getenv(3) take the first entry of a variable, ld.so the last. */
+static void remove_repeated_variables(void)
+{
+    for (char **each = environ; *each != NULL; each++) {
+        size_t length = strcspn(*each, "=") + 1;
+        char **end = each + 1;
+        for (char **later = end; *later != NULL; later++)
+            if (strncmp(*later, *each, length) != 0)
+                *end++ = *later;
+        *end = NULL;
+    }
+}
+
 int main(int count, char **words)
 {
     arguments = words;
+    remove_repeated_variables();
     folder = own_directory();
     home = getenv("HOME") != NULL && *getenv("HOME") == '/' ? getenv("HOME") : NULL;
     if (count > 5 && strcmp(words[1], "--after") == 0)
