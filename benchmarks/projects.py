@@ -29,7 +29,7 @@ from typing import Any
 import yaml
 from benchmarks.harness import RESULTS, machine
 from benchmarks.work.sources import SourceError, sources
-from benchmarks.work.steps import LIMIT, OUTSIDE, SANDWRIGHT, Cell, Project, take
+from benchmarks.work.steps import LIMIT, OUTSIDE, REVIEW, SANDWRIGHT, Cell, Project, discard, take
 
 from sandwright.engines.daemon import own_daemon
 from sandwright.engines.docker import ADDRESS, answers
@@ -105,7 +105,9 @@ def _project(
                 if method == OUTSIDE and step == "test":
                     expected = cell.found
                 yield cell
-        shutil.rmtree(work / method, ignore_errors=True)
+        if method.endswith(REVIEW):
+            discard(place)
+        shutil.rmtree(place.parent, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -120,19 +122,21 @@ def _account(place: Path) -> Iterator[None]:
 
 def _copied(project: Project, method: str, origin: Path, work: Path) -> Path:
     """A repository of a project's sources, with a policy in it as people write one."""
-    place = work / method / project.name
+    place = work / method.replace(" ", "-") / project.name
     shutil.copytree(origin, place, symlinks=True)
+    own = method.removesuffix(REVIEW)
     policy = {
         "schema": 1,
-        "method": method,
+        "method": own,
+        "workspace": "review" if method.endswith(REVIEW) else "live",
         "image": "dev",
         "extends": ["build"],
         "filesystem": {"read": ["...", "~/.gitconfig"]},  # who commits, which no container knows
         "environment": {"set": _IDENTITY if method == "user" else {}},  # whose home is the account's own
         "cache": list(project.cache),
         "accept_gaps": [
-            {"feature": feature, "method": method, "reason": "what is made here is thrown away"}
-            for feature in ACCEPTED.get(method, ())
+            {"feature": feature, "method": own, "reason": "what is made here is thrown away"}
+            for feature in ACCEPTED.get(own, ())
         ],
     }
     (place / "sandbox.yaml").write_text(yaml.safe_dump(policy, sort_keys=False))

@@ -27,6 +27,8 @@ SANDWRIGHT = (sys.executable, "-P", "-c", "from sandwright.cli import main; main
 OUTSIDE = "outside"
 SUBJECT = "Change inside"
 COMMIT = f'echo x >>CHANGED && git add CHANGED && git commit -q -m "{SUBJECT}" && git log -1 --format=%s'
+REVIEW = " review"
+"""At the end of a method's name in the table: its steps change a copy of the project."""
 WITHOUT_HOST = ("vm",)
 """Methods that can't have the host's network."""
 LIMIT = 1800
@@ -77,7 +79,7 @@ class Project:
 
     def reason(self, method: str, step: str) -> str:
         """Why a step can't be done with a method; empty where it can."""
-        return (self.cannot or {}).get(method, {}).get(step, "")
+        return (self.cannot or {}).get(method.removesuffix(REVIEW), {}).get(step, "")
 
 
 def take(
@@ -96,7 +98,7 @@ def take(
     seconds = round(time.monotonic() - began, 1)
     found = "\n".join(sorted(re.findall(project.result, output, re.MULTILINE))) if step == "test" else ""
     verdict = _verdict(step, status, found, found if method == OUTSIDE else expected)
-    if step == "commit" and _last_commit(place) != SUBJECT:
+    if step == "commit" and not _is_committed(place, reviewed=method.endswith(REVIEW)):
         verdict = "failed"
     if verdict != "ok" and (reason := project.reason(method, step)):
         verdict, output = "cannot", reason
@@ -128,7 +130,7 @@ def _network(project: Project, method: str, step: str) -> list[str]:
     hosts = _registries()
     if not any(map(_is_private, hosts)):
         return []
-    if method not in WITHOUT_HOST:
+    if method.removesuffix(REVIEW) not in WITHOUT_HOST:
         return ["--set", "network.mode=host"]
     return ["--set", f"network.allow={json.dumps([{'host': host, 'private': True} for host in hosts])}"]
 
@@ -173,6 +175,20 @@ def _ended(argv: Sequence[str], place: Path, limit: int) -> tuple[int, str]:
 
 def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "VIRTUAL_ENV"))}
+
+
+def _is_committed(place: Path, *, reviewed: bool) -> bool:
+    """Whether the host has the commit; with a review, since the changes were applied and not before."""
+    if reviewed:
+        if _last_commit(place) == SUBJECT:
+            return False
+        subprocess.run([*SANDWRIGHT, "apply"], cwd=place, capture_output=True, timeout=600, check=False)
+    return _last_commit(place) == SUBJECT
+
+
+def discard(place: Path) -> None:
+    """Remove the copy of a project in review."""
+    subprocess.run([*SANDWRIGHT, "discard", "--yes"], cwd=place, capture_output=True, timeout=600, check=True)
 
 
 def _last_commit(place: Path) -> str:
