@@ -88,6 +88,11 @@ class Base:
         """The entry at a path, None where there was nothing."""
         return self[path] if path in self._packed else None
 
+    def is_copied(self, path: bytes, stamp: Stamp) -> bool:
+        """Whether the project's file at a path has the stamp that it had when it was copied."""
+        record = self._packed.get(path)
+        return record is not None and record[-2 * STAMP.size : -STAMP.size] == STAMP.pack(*stamp)
+
     def discard(self, path: bytes) -> None:
         """Forget a path."""
         self._packed.pop(path, None)

@@ -185,12 +185,12 @@ class _Copying:
     def copy_differing(self) -> None:
         """Copy the files that the project has changed since the last copy."""
         for path, status in self._found.items():
+            if self._base.is_copied(path, stamp_of(status)):
+                continue
             entry = self._base.get(path)
             is_directory = stat.S_ISDIR(status.st_mode)
-            if entry is not None and is_directory and entry.kind == "directory":
-                if entry.mode == copied_mode(status.st_mode, "directory"):
-                    continue
-            elif entry is not None and entry.host == stamp_of(status):
+            mode = copied_mode(status.st_mode, "directory")
+            if entry is not None and is_directory and (entry.kind, entry.mode) == ("directory", mode):
                 continue
             change = self._changed.get(path)
             made_by_both = change is not None and entry is None and _holds_directory(change)

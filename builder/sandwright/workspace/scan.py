@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sandwright.questions import is_placeholder
+from sandwright.questions import is_placeholder, may_be_placeholder
 from sandwright.rootfs.unpacking.removal import OPEN_DIRECTORY
 from sandwright.workspace.below import DEEPEST, LARGEST, closing, kind_of, try_open
 
@@ -84,4 +84,6 @@ class _Scanning:
             return f"it is larger than {LARGEST >> 30} GiB"
         if kind == "directory" and depth >= DEEPEST:
             return f"it is deeper than {DEEPEST} directories"
+        if not may_be_placeholder(name, status):
+            return None
         return "" if is_placeholder(f"/proc/self/fd/{directory}/{name}", status) else None
