@@ -189,8 +189,8 @@ class _Copying:
                 continue
             entry = self._base.get(path)
             is_directory = stat.S_ISDIR(status.st_mode)
-            mode = entry.mode if entry is not None and entry.kind == "directory" else None
-            if is_directory and mode == copied_mode(status.st_mode, "directory"):
+            mode = copied_mode(status.st_mode, "directory")
+            if entry is not None and is_directory and (entry.kind, entry.mode) == ("directory", mode):
                 continue
             change = self._changed.get(path)
             made_by_both = change is not None and entry is None and _holds_directory(change)
