@@ -442,7 +442,7 @@ def test_what_a_method_cannot_do_is_refused_in_the_row() -> None:
 
 
 def test_what_cannot_be_rendered_has_no_other_reason() -> None:
-    """The declaration is about gVisor on the host, whose sessions start another proxy."""
+    """The declaration is about gVisor on the host. Its sessions start another proxy."""
     text = "method: gvisor\ngvisor: {engine: docker}\nnetwork: {mode: proxy, http: [{host: api.example}]}\n"
     row = _row("request", "GET https://api.example/x", "gvisor", _policy(text))
     assert row.because.endswith(f"network.http: {reasons.NO_INSPECTION}")

@@ -128,7 +128,7 @@ INSTALLED = {
 those that fail under landlock."""
 
 PASSING = frozenset({**OF_DEBIAN, **INSTALLED}) - {"webpki"}
-"""webpki has a list of authorities of its own."""
+"""The crate webpki-roots contains its own list of authorities."""
 
 REFUSED = {
     "landlock": frozenset({"wget", "fetch", "java", "php"}),
@@ -177,7 +177,7 @@ def _write_policy(session: HttpSession, method: str) -> None:
 
 
 def _check_clients(session: HttpSession, commands: Mapping[str, str], method: str) -> None:
-    """Run all clients in one sandbox, and compare those whose requests reach the upstream."""
+    """Run all clients in one sandbox, and compare the list of clients that reached the upstream."""
     script = "\n".join(f"echo; echo '== {name}'; {each} < /dev/null" for name, each in commands.items())
     done = session.run(["sh", "-c", f"exec 2>&1\n{script}\nexit 0"], limit=300)
     assert done.returncode == 0, done.stderr

@@ -421,6 +421,6 @@ def test_a_socket_that_goes_after_it_was_rendered_is_not_missed(project: Project
 
 
 def test_a_line_break_does_not_end_a_part_of_the_identity() -> None:
-    """A directory whose name has one would have the entry of another request otherwise."""
+    """Otherwise, a directory with one in its name could share the entry of another request."""
     split = [["a\nb", "c"], ["a", "b\nc"], ["a", "b", "c"], ["a\nb\nc"], ["a", "b", "c", ""]]
     assert len({render_cache.cache_path(each) for each in split}) == len(split)

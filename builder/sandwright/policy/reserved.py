@@ -39,7 +39,7 @@ settings name programs of the host, and whose images later sandboxes start from.
 
 SETTINGS = (".config/containers", ".config/docker", ".config/sandwright", ".docker")
 SYSTEM_SETTINGS = ("/etc/containers", "/etc/docker", "/etc/sandwright")
-"""Those of them with settings: links in their subdirectories lead to what is obeyed, too."""
+"""The reserved directories with settings. Programs of the host also follow links in their subdirectories."""
 
 SCRATCH_REASON = "temporary directories of trials and proofs"
 _INSTALLATION = "sandwright's installation"

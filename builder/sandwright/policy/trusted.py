@@ -49,7 +49,7 @@ def trusted_directories(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def settings_directories(environ: Mapping[str, str]) -> Iterator[str]:
-    """Those of them with settings of Docker and Podman."""
+    """The directories with settings of Docker and Podman that variables name."""
     if environ.get("DOCKER_CONFIG"):
         yield _from_current_directory(environ["DOCKER_CONFIG"])
     if environ.get("XDG_CONFIG_HOME"):

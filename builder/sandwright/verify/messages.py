@@ -160,7 +160,7 @@ def _hostile(refused: Sequence[_Sent]) -> Iterator[str]:
 
 
 def _sent(number: int, text: str, *lines: str) -> _Sent:
-    """A line of the client, on whose arrival the server prints a notification and these lines."""
+    """A line of the client. When it arrives, the server prints a notification and these lines."""
     arrived = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"arrived": number}}
     printed = "".join(f"{each}\n" for each in (json.dumps(arrived), *lines))
     made = request_line(attempt("print", printed), number, word="")
